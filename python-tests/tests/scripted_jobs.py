@@ -69,6 +69,7 @@ class Case:
     rtmax: int = MIB
     wtmax: int = MIB
     url: Mapping[str, object] = field(default_factory=dict)  # arguments of the pool
+    pool: str = "{}"  # the server's as a part of it
     version: int = 3
     addresses: Sequence[str] = TWO_ADDRESSES[:1]
     terms: Callable[[], Terms] = Terms
@@ -166,7 +167,7 @@ def _run(engine: Engine, folder: Path, case: Case) -> Outcome:
             server.create(name, content)
         url = server.url4 if case.version == 4 else server.url
         pool = ",".join(url(address, **case.url) for address in case.addresses)
-        words = pool, case.arguments, case.options, case.enter
+        words = case.pool.format(pool), case.arguments, case.options, case.enter
         with start_fio(engine, folder / "fio", *words) as process:
             if case.during:
                 case.during(server, process)

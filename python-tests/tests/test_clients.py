@@ -10,7 +10,6 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import started_lab
@@ -21,7 +20,6 @@ from engine_helpers import (
     ends,
     eventually,
     fixture_of_places,
-    refused,
     traces,
 )
 from scripted_jobs import (
@@ -556,48 +554,6 @@ def test_idle_clients_renew_their_leases_and_connect_again(job: Run) -> None:
 
 
 # --- what they cannot have ---
-
-
-_SHORT_OF_FILES = ["sh", "-c", 'ulimit -n 67; exec "$@"', "sh"]
-
-
-def test_refusals_come_before_the_first_call(client: Client, server: ScriptedServer) -> None:
-    refusals: list[tuple[dict[str, Any], str]] = [
-        ({"nconnect": 2}, "each client has one connection"),
-        ({"trunking": "session"}, "each client has a session of its own"),
-        ({"failover": 1}, "no client does another's I/O"),
-        ({"client_name": "host"}, "put %d into it"),
-        ({"client_name": "x" * 55}, "longer than 54 characters"),
-        ({"proto": "rdma"}, "nclients=4 is for TCP: use proto=tcp"),
-        ({"pool": "/tmp"}, "nclients=4 is for TCP: name the mount's export"),
-        ({"enter": _SHORT_OF_FILES}, "nclients=4 needs 68 open files, and a process may open 67"),
-        ({"nclients": None, "client_depth": 2}, "give nclients= too"),
-        ({"nclients": None, "client_start": 9}, "client_start= are for many clients: give nc"),
-        ({"nclients": -1}, "nclients=-1 is negative: give a number from 0 on"),
-        ({"wsize": -1}, "wsize=-1 is negative: give a number from 0 on"),
-        (
-            {"nclients": None, "reconnect": "jitter", "failover": 1},
-            "a pause of up to a second is time enough to give a path up: leave reconnect= out",
-        ),
-        ({"stripe_size": -1}, "stripe_size=-1 is negative: give a number from 0 on"),
-    ]
-    for options, words in refusals:
-        refused(client(server, **{"nclients": 4, **options}), words)
-    alone = server.url(uid="10000+")
-    refused(client(server, pool=alone), "uid=10000+ is for many clients: give nclients= too")
-    words = "gid=7+ is for AUTH_SYS, since with Kerberos all clients are one principal: use sec=sys"
-    refused(client(server, pool=server.url(gid="7+", sec="krb5"), nclients=4), words)
-    for foreign in ("192.0.2.1", "127.255.255.255", "224.0.0.1", "0.0.0.0"):
-        local: dict[str, Option] = {"localaddr": f"127.0.0.8+{foreign}"}
-        words = f"{foreign} is not this machine's"
-        refused(client(server, nclients=4, **local), words)
-        refused(client(server, nconnect=4, **local), words)
-    assert server.calls() == []
-    pool = f"{server.url()},{server.url()},{server.url()}"
-    refused(
-        client(server, pool=pool, spread="queue", nclients=2),
-        "nclients=2 is less than the pool's 3 paths",
-    )
 
 
 def test_clients_is_no_option(client: Client, server: ScriptedServer) -> None:

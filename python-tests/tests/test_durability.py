@@ -19,7 +19,6 @@ from engine_helpers import (
     fixture_of_places,
     job_of,
     psync,
-    refused,
     sections,
 )
 from scripted_jobs import (
@@ -298,17 +297,6 @@ def test_a_file_that_is_removed_owes_no_commit(job: Run) -> None:
     ran = job(hold_writes="1m", unlink=1)
     undisturbed(ran.result)
     assert ran.calls(Nfs.COMMIT) == []
-
-
-def test_a_hold_that_is_too_small_or_too_large_is_refused(
-    client: Client, server: ScriptedServer
-) -> None:
-    assert client(server, hold_writes="all").status not in (0, None)  # no size at all
-    assert server.calls() == []
-    refused(client(server, hold_writes="1p"), "not enough memory for it")
-    line = refused(client(server, hold_writes=4095), "a write of this job has up to 4096 bytes")
-    assert "hold_writes=4095: " in line
-    assert server.calls(Nfs.WRITE) == []
 
 
 def test_readers_and_mounts_ignore_a_hold(place: Place) -> None:

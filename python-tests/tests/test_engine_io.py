@@ -46,29 +46,18 @@ _MIB = 1 << 20
 # --- what is refused ---
 
 
-def test_trimming_is_refused(mounted: Place) -> None:
-    for rw in ("trim", "randtrimwrite"):
-        result = mounted.fio(rw=rw, bs="4k", size="64k", filename="f")
-        refused(
-            result,
-            f"rw={rw}: NFSv3 and NFSv4.1 have no operation that trims",
-            "use reads and writes",
-        )
-    checked: dict[str, Option] = {"rw": "write", "verify": "crc32c", "bs": "4k", "size": "64k"}
-    result = mounted.fio(trim_percentage=50, trim_backlog=4, filename="f", **checked)
-    refused(result, "trim_percentage: NFSv3", "use reads and writes")
-    assert mounted.names() == []
-    checked["trim_percentage"] = 50
-    for nothing in ({}, {"trim_backlog": 4, "do_verify": 0}):  # that fio would trim
-        done(mounted.fio(filename="f", **{**checked, **nothing}))
+def test_what_fio_would_not_trim_is_no_trimming(mounted: Place) -> None:
+    checked: Options = {"rw": "write", "verify": "crc32c", "bs": "4k", "size": "64k"}
+    nothings: tuple[Options, ...] = ({}, {"trim_backlog": 4, "do_verify": 0})
+    for nothing in nothings:
+        done(mounted.fio(filename="f", trim_percentage=50, **checked, **nothing))
 
 
 def test_what_the_engine_cannot_do_is_refused(mounted: Place, tmp_path: Path) -> None:
-    job: dict[str, Option] = {"bs": "4k", "size": "64k", "filename": "f"}
-    refused(mounted.fio(rw="write", fill_device=1, **job), "fill_device", "size=")
+    """More of it is in test_options.py."""
+    job: Options = {"bs": "4k", "size": "64k", "filename": "f"}
     log = replay(tmp_path, "write 0 4096")
     refused(mounted.fio(read_iolog_chunked=1, **log), "read_iolog_chunked", "leave it out")
-    refused(mounted.fio(rw="read", pre_read=1, **job), "pre_read", "stonewall")
     assert mounted.fio(rw="write", file_append=1, **job).status == 1
     offload = mounted.fio(rw="read", io_submit_mode="offload", **job)
     assert offload.status == 1

@@ -350,40 +350,6 @@ def test_words_that_fio_refuses(place: Place) -> None:
 
 
 _URL = "nfs://127.0.0.1/x?version=4.1"
-_OPTIONS: dict[str, Option] = {
-    "principal": "me@LAB",
-    "keytab": "/etc/hostname",
-    "ccache": "KEYRING:persistent:0",
-    "server_principal": "nfs@nas.lab",
-}
-_NO_RDMA = "only krb5 works over RDMA: krb5i and krb5p protect"
-_OF_KERBEROS = "principal=, keytab=, ccache= and server_principal= need Kerberos: give security="
-_REFUSALS: list[tuple[dict[str, Option], str]] = [
-    (
-        {"pool": f"/tmp,{_URL}", "security": "krb5p"},
-        "/tmp: security=krb5p: the kernel sets a mount's security: mount with -o sec=krb5p, "
-        "and give the option only to other paths (nfs://...?sec=krb5p)",
-    ),
-]
-for _flavor in ("krb5i", "krb5p"):
-    _REFUSALS += [
-        ({"pool": _URL, "security": _flavor, "proto": "rdma"}, f": security={_flavor}: {_NO_RDMA}"),
-        ({"pool": f"{_URL}&sec={_flavor}&proto=rdma"}, f": sec={_flavor}: {_NO_RDMA}"),
-    ]
-for _name, _value in _OPTIONS.items():
-    _mixed = f"{_URL}&{_name}={_value}&sec=sys,nfs://127.0.0.2/x"
-    _REFUSALS += [
-        ({"pool": _URL, _name: _value}, f": job: {_OF_KERBEROS}"),
-        ({"pool": f"{_URL}&sec=sys", "security": "sys", _name: _value}, f": job: {_OF_KERBEROS}"),
-        ({"pool": _mixed, "security": "krb5"}, f": 127.0.0.1:/x: {_OF_KERBEROS}"),
-    ]
-
-
-@pytest.mark.parametrize(("words", "refusal"), _REFUSALS)
-def test_what_cannot_be_combined(
-    local_fio: FioRunner, words: dict[str, Option], refusal: str
-) -> None:
-    refused(local_fio(**_SMALL, **words), refusal)
 
 
 @pytest.mark.parametrize("scheme", ["", "FILE:"])

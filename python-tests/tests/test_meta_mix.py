@@ -13,7 +13,7 @@ from engine_c import CData, zeros
 from engine_helpers import Place, done, fixture_of_places, job_of, refused, said, sections
 from hypothesis import given
 from hypothesis import strategies as st
-from scripted_jobs import Outcome, Run, case, runs
+from scripted_jobs import Run
 
 from nfsmulti.fiorun import FioResult, OperationStats, Option
 from servers.scripted import Answer, Nfs, Status, on
@@ -249,31 +249,6 @@ def test_a_notice_names_the_new_entry(job: Run) -> None:
     assert words in ran.result.messages
 
 
-@runs(
-    {
-        str(options): case(**{**_JOB, **options}, refused=("meta_mix=", *words))
-        for options, words in (
-            ({"meta_mix": "getattr"}, ('"getattr"', "getattr:70,lookup:20")),
-            ({"meta_mix": "getattr:0,create:1"}, ('"getattr:0"', "from 1 to")),
-            ({"meta_mix": "getattr:1.5,create:1"}, ('"getattr:1.5"', "from 1 to")),
-            ({"meta_mix": "getattr:99999999999999999999"}, ("from 1 to",)),
-            ({"meta_mix": "getattr:1,rename:1"}, ('"rename:1"', "operation of a mix")),
-            ({"meta_mix": "getattr:1,stat:1"}, ('"stat:1"', "operation of a mix")),
-            ({"meta_mix": "getattr:1,getattr:2"}, ('"getattr:2"', "twice")),
-            ({"meta_mix": "getattr:1,create:1", "rw": "randread"}, ("rw=randrw", "rw=randread")),
-            ({"meta_mix": "getattr:1"}, ("need rw=randread",)),
-            ({"meta_mix": "create:1"}, ("need rw=randwrite",)),
-            ({"meta_mix": "getattr:1,create:1", "rwmixread": 60}, ("=50", "rwmixread=60")),
-            ({"meta_mix": "getattr:1,create:1", "rwmixwrite": 60}, ("=50", "rwmixread=40")),
-            ({"meta_mix": "getattr:999,create:1"}, ("999 of 1000", "one in a hundred")),
-            ({"meta_mix": "getattr:1,create:1", "meta_read": "lookup"}, ("leave meta_read=",)),
-        )
-    }
-)
-def test_refusals(ran: Outcome) -> None:
-    assert ran.calls(Nfs.LOOKUP) == []
-
-
 def test_open_in_a_mix_is_nfsv4s_alone(place: Place) -> None:
     job = {**_JOB, "rw": "randread", "meta_mix": "open:1,getattr:1"}
     if place.kind == "nfs4":
@@ -290,17 +265,3 @@ def test_a_refused_open_refuses_no_other_job(nfs: Place) -> None:
     refused(result, "nfsmulti: a: ", "NFSv3 has no OPEN")
     assert result.report is not None
     assert job_of(result.report, "b")["read"]["total_ios"] == _ENTRIES
-
-
-@pytest.mark.sanitized
-def test_calls_that_are_lost(job: Run) -> None:
-    """They were carried out: what is counted is what the server has in the end."""
-    lost = Answer(reply=False, end="reset")
-    mixed = {**_JOB, "tree_depth": 0, "size": 100, "meta_mix": "getattr:1,create:3,remove:2"}
-    there = {f"tree/e{number:x}": b"" for number in range(100)}
-    ran = job(on(Nfs.CREATE, lost, every=9), on(Nfs.REMOVE, lost, every=9), files=there, **mixed)
-    assert sum(line.errors for line in ran.result.operations) == 0
-    made = {call.file for call in ran.calls(Nfs.CREATE) if "/n" in call.file}
-    gone = {call.file for call in ran.calls(Nfs.REMOVE)}
-    assert gone < made
-    assert len(made - gone) == _left(ran.result)[0]

@@ -751,37 +751,3 @@ def test_a_server_that_forgets_handles(client4: Client, server: ScriptedServer) 
     ):
         job = {**_JOB, "size": 100, "dir_entries": 20, **how}
         assert _operations(client4(server, **job))[0] == 100
-
-
-# --- refusals ---
-
-
-@runs(
-    {
-        str(options): case(**{**_WRITE, **options}, refused=("metadata=1", words))
-        for options, words in (
-            ({"verify": "crc32c", "bs": "4k", "size": "40k"}, "verify="),
-            ({"bs": "1,2"}, "bs"),
-            ({"bsrange": "1-4"}, "bs"),
-            ({"bs": 7}, "whole numbers of entries"),
-            ({"unlink": 1}, "meta_write=remove"),
-            ({"hold_writes": "1m"}, "hold_writes"),
-            ({"read_iolog": "/etc/hostname"}, "read_iolog="),
-            ({"rw": "randrw"}, "a job of their own"),
-            ({"rw": "randrw", "meta_write": "rename"}, "meta_write=setattr"),
-            ({"rw": "trimwrite"}, "use rw=trim"),
-            ({"rw": "trim", "meta_write": "rename"}, "removes entries: set meta_write=rmdir"),
-            ({"rw": "trim", "meta_verify": 1}, "a job that only reads"),
-            ({"rw": "trim", "bs": "1,1,2"}, "bs"),
-            ({"size": "1t"}, "do not fit into this machine's memory"),
-            ({"meta_verify": 1}, "a job that only reads"),
-            ({"meta_verify": 1, "rw": "read", "meta_read": "access"}, "getattr and lookup"),
-            ({"meta_verify": 1, "rw": "randread", "meta_mix": "getattr:1"}, "no meta_mix"),
-            ({"metadata": 0, "meta_verify": 1}, "need metadata=1"),
-            ({"metadata": 0, "meta_mix": "open:1"}, "need metadata=1"),
-        )
-    }
-)
-def test_refusals(ran: Outcome) -> None:
-    """Before a server is asked for any name, whatever its version."""
-    assert ran.calls(Nfs.LOOKUP) == []

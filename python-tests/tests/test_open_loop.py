@@ -20,7 +20,6 @@ from engine_helpers import (
     ends,
     eventually,
     fixture_of_places,
-    refused,
     said,
     sections,
     stderr_of,
@@ -231,14 +230,6 @@ def test_what_is_scheduled(place: Place, name: str) -> None:
         assert sum(line.read_ops for line in result.stats) == _BLOCKS
 
 
-@pytest.mark.parametrize("thread", [0, 1])
-def test_several_jobs_have_clocks_of_their_own(mounted: Place, thread: int) -> None:
-    result = mounted.fio(**_job(numjobs=3, thread=thread))
-    done(result)
-    assert [line.sent for line in result.arrivals] == [_BLOCKS] * 3
-    assert {line.job_number for line in result.arrivals} == {0, 1, 2}
-
-
 @pytest.mark.sanitized
 def test_metadata_operations(exported: Place) -> None:
     """They begin when they are due, too: each waits for all before it."""
@@ -252,38 +243,7 @@ def test_metadata_operations(exported: Place) -> None:
     assert line.mean_us * 1000 == pytest.approx(lat, rel=0.1)
 
 
-# --- what is refused, and what is said ---
-
-_REFUSED: dict[str, tuple[Options, list[str]]] = {
-    "zero": ({"arrival_rate": 0}, ["arrival_rate=0", "from 1 to 10000000"]),
-    "negative": ({"arrival_rate": -5}, ["arrival_rate=-5", "from 1 to 10000000"]),
-    "too many": ({"arrival_rate": 10_000_001}, ["arrival_rate=10000001", "from 1 to 10000000"]),
-    "no bytes": ({"arrival_rate": None, "arrival_bw": 0}, ["arrival_bw=0", "from 1"]),
-    "for each direction": ({"arrival_rate": "100,200"}, ["=100,200", "all directions together"]),
-    "a part": ({"arrival_rate": "50%"}, ["arrival_rate=50%", "from 1"]),
-    "two clocks": ({"arrival_bw": "1m"}, ["arrival_rate with arrival_bw", "one of them"]),
-    "rate": ({"rate": "1m"}, ["arrival_rate with rate", "leave them out", "arrival_bw="]),
-    "rate_min": ({"rate_min": "1m"}, ["rate_min", "leave them out"]),
-    "rate_iops": ({"rate_iops": 100}, ["arrival_rate with rate_iops", "leave them out"]),
-    "thinktime": ({"thinktime": 100}, ["arrival_rate with thinktime", "leave it out"]),
-    "flow": ({"flow": 1}, ["arrival_rate with flow", "leave it out"]),
-    "latency_target": ({"latency_target": "1ms"}, ["with latency_target", "leave it out"]),
-    "write_iolog": ({"write_iolog": "log"}, ["with write_iolog", "leave it out"]),
-    "read_iolog": ({"read_iolog": "log"}, ["with read_iolog", "leave one out"]),
-    "mixed verify": ({"rw": "randrw", "verify": "crc32c"}, ["with verify", "only writes"]),
-    "polling": ({"iodepth_batch_complete_min": 0}, ["complete_min=0", "at least 1"]),
-    "iodepth_low": ({"iodepth_low": 2}, ["with iodepth_low", "leave it out"]),
-    "disable_lat": ({"disable_lat": 1}, ["with disable_lat", "leave it out"]),
-    "disable_slat": ({"disable_slat": 1}, ["with disable_slat", "leave it out"]),
-    "gtod_reduce": ({"gtod_reduce": 1}, ["gtod_reduce", "leave it out"]),
-}  # fmt: skip
-
-
-@pytest.mark.sanitized
-@pytest.mark.parametrize("case", _REFUSED)
-def test_what_does_not_go_with_a_clock_is_refused(mounted: Place, case: str) -> None:
-    options, words = _REFUSED[case]
-    refused(mounted.fio(**{**_JOB, **options}), *words)
+# --- what is said ---
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,6 @@ from scripted_jobs import (
     case,
     covers_once,
     read_and_write,
-    reading,
     runs,
     undisturbed,
 )
@@ -311,19 +310,6 @@ def test_it_comes_and_fails_as_what_is_copied(ran: Outcome) -> None:
         assert discard * MIB / 2 <= line.discarded_bytes <= discard * line.bytes_received
 
 
-def test_it_is_refused_before_a_server_is_asked(client: Client, server: ScriptedServer) -> None:
-    refusals: tuple[tuple[str, Options, str], ...] = (
-        ("", {"verify": "crc32c"}, "verify= checks: leave one of them out"),
-        (",/tmp", {}, "discard=1 is for TCP in clear: name the mount's export (nfs://...)"),
-        ("", {"proto": "rdma"}, "use proto=tcp, or leave discard=1 out"),
-        ("&xprtsec=tls", {}, "use xprtsec=none, or leave discard=1 out"),
-        ("", {"security": "krb5p"}, "use krb5 or sys, or leave discard=1 out"),
-    )
-    for more, options, words in refusals:
-        refused(client(server, pool=server.pool() + more, rw="read", discard=1, **options), words)
-    assert server.calls() == []
-
-
 def test_a_later_job_is_refused_before_its_file_is_laid_out(mounted: Place) -> None:
     jobs = sections(plain={"filename": "a"}, dropping={"filename": "b", "discard": 1})
     result = mounted.fio(pool=mounted.paths[0], rw="read", size="64k", arguments=jobs)
@@ -371,14 +357,6 @@ _HOSTILE: dict[str, tuple[Answer, tuple[int, str]]] = {
             )
             for name, (answer, end) in _HOSTILE.items()
         },
-        "data that is not there": reading(
-            on(Nfs.READ, Answer(cut=200, end="close"), after=4),
-            soft=1,
-            timeo=15,
-            retrans=1,  # what is lost must not be silent before
-            error=errno.ETIMEDOUT,
-            says="connection lost",
-        ),
         "more than was sent": case(
             on(Nfs.WRITE, Answer(count=4097), after=4), error=errno.EPROTO, says=_CONTRADICTS[1]
         ),

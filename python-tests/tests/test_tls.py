@@ -109,11 +109,6 @@ class Tls:
         self.server, self.proxy, self.made = server, proxy, made
         self._client, self.finish = client, client.finish
 
-    def on_kernel(self, engine: Engine, folder: Path, source: str) -> Tls:
-        """Return the same with functions in C that stand before the C library's."""
-        client = Client(preloaded(engine, folder, source), folder, ScriptedServer.pool)
-        return Tls(client, self.server, self.proxy, self.made)
-
     def path(self, **arguments: object) -> str:
         return path(self.proxy, **arguments)  # type: ignore[arg-type]
 
@@ -144,7 +139,12 @@ OnKernel = Callable[[str], Tls]
 @pytest.fixture
 def on_kernel(tls: Tls, engine: Engine, tmp_path: Path) -> OnKernel:
     """Return what runs fio on a kernel's functions in C, which stand before the real one's."""
-    return lambda source: tls.on_kernel(engine, tmp_path, source)
+
+    def run_on(source: str) -> Tls:
+        client = Client(preloaded(engine, tmp_path, source), tmp_path, ScriptedServer.pool)
+        return Tls(client, tls.server, tls.proxy, tls.made)
+
+    return run_on
 
 
 # --- what works ---
@@ -258,30 +258,6 @@ def test_the_doctor_tells_of_it(ganesha: Lab, made: Certificates) -> None:
 # --- what goes wrong later ---
 
 
-def test_nothing_goes_in_clear_where_tls_has_gone(tls: Tls) -> None:
-    """A hard job waits until the server offers it again."""
-    proxy = tls.proxy
-
-    def turn_off(_: ScriptedServer) -> None:
-        proxy.fault = Fault.DENIED
-        proxy.cut()
-
-    tls.server.hooks.append(on(Nfs4.WRITE, Answer(do=turn_off), nth=5))
-    with tls.start() as process:
-        tls.server.wait_for(lambda: proxy.fault is Fault.DENIED)
-        before = proxy.probes
-        while proxy.probes < before + 3:
-            assert process.running
-        proxy.fault = None
-        result = tls.finish(process)
-    done(result)
-    lost, again, well = said(result)
-    assert "connection lost" in lost
-    assert "cannot connect again: the server offers no TLS" in again
-    assert well.endswith("server OK")
-    assert proxy.clear == b""
-
-
 # The kernel is asked of their number, the last eight bytes of what it tells, now and then.
 _WORN_IN_KERNEL = """\
 enum { LEFT = 10 };
@@ -393,7 +369,7 @@ def test_records_that_are_no_data(
     ("version", "cipher"), [("3", "AES-128-GCM"), ("4.1", "CHACHA20-POLY1305")]
 )
 def test_the_kernel_encrypts(
-    made: Certificates, guest_fio: FioRunner, tmp_path: Path, version: str, cipher: str
+    made: Certificates, local_fio: FioRunner, tmp_path: Path, version: str, cipher: str
 ) -> None:
     """What was written is read again from the guest's own server.
 
@@ -407,7 +383,7 @@ def test_the_kernel_encrypts(
     job = {**_VERIFIED, "size": "2m", **trusted(made, "auto")}
     with TlsProxy((ADDRESSES[0], 2049), made.server.certificate, made.server.key) as proxy:
         pool = path(proxy, export=EXPORT if version == "3" else "/", version=version)
-        result = guest_fio(pool=pool, timeout=SECONDS, env=env, **job)
+        result = local_fio(pool=pool, timeout=SECONDS, env=env, **job)
         (Path(EXPORT) / "f").unlink(missing_ok=True)
         eventually(lambda: proxy.farewells == len(proxy.handshakes))
     done(result)
@@ -670,37 +646,6 @@ def test_a_server_that_asks_for_no_certificate_is_none_for_mtls(tls: Tls) -> Non
 
 
 _URL = "nfs://127.0.0.1/x?version=4.1"
-_IN_CLEAR = "have no effect without TLS: give xprtsec=tls or mtls too, or leave them out"
-
-
-@pytest.mark.parametrize(
-    ("pool", "options", "words"),
-    [
-        (
-            _URL, {"xprtsec": "mtls"},
-            "xprtsec=mtls: the client's certificate is missing: give tls_cert= and tls_key=",
-        ),
-        (
-            _URL, {"xprtsec": "tls", "proto": "rdma"},
-            "there is no TLS over RDMA (RFC 9289): use proto=tcp, or xprtsec=none",
-        ),
-        (_URL, {"ktls": 1}, _IN_CLEAR),
-        (_URL, {"tls_ca": "ca.pem"}, _IN_CLEAR),
-        (
-            f"{_URL}&tls_name=a&xprtsec=none,nfs://127.0.0.2/x", {"xprtsec": "tls"},
-            ": 127.0.0.1:/x: tls_ca=, tls_cert=, tls_key=, tls_name= and ktls= have no effect",
-        ),
-        (
-            "/tmp", {"xprtsec": "tls"},
-            "the kernel sets a mount's security: mount with -o xprtsec=tls",
-        ),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_combined(
-    client: Client, server: ScriptedServer, pool: str, options: dict[str, Option], words: str
-) -> None:
-    result: FioResult = client(server, pool=pool, **options)
-    refused(result, words)
 
 
 def test_files_that_will_not_do(tls: Tls, tmp_path: Path) -> None:
