@@ -8,9 +8,10 @@ import json
 import os
 import re
 import subprocess
-import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from engine_helpers import Place, fixture_of_places
@@ -18,7 +19,7 @@ from engine_helpers import Place, fixture_of_places
 from nfsmulti import export
 from nfsmulti.calls import xdr
 from nfsmulti.errors import HarnessError
-from nfsmulti.paths import PYTHON_TESTS, built
+from nfsmulti.paths import built
 from nfsmulti.processes import Completed, run
 from servers.scripted import Answer, Call, Export, Nfs, Nfs4, ScriptedServer, Status, Status4, on
 
@@ -26,81 +27,57 @@ place = fixture_of_places("nfs", "nfs4", "mount")
 
 both_versions = pytest.mark.parametrize("version", [3, 4])
 
-# The module's functions as a client of the lab: each line is what one gave.
-_CALL = """\
-import json, sys
-from dataclasses import asdict
-from nfsmulti import export
-from nfsmulti.errors import HarnessError
-name, *words = sys.argv[1:]
-try:
-    found = getattr(export, name)(*words)
-except HarnessError as error:
-    sys.exit(error.what)
-found = found if isinstance(found, list) else [found] if found else []
-print(json.dumps([asdict(one) for one in found]))
-"""
+
+@pytest.fixture
+def there(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """Let the module's program run where the place is reached."""
+
+    def run_there(argv: Sequence[str], **words: Any) -> Completed:
+        return run([*place.enter, *argv], env=place.env, **words)
+
+    monkeypatch.setattr(export, "run", run_there)
+    return place
 
 
-class RefusedError(Exception):
-    """The module's error."""
-
-
-def _call(place: Place, name: str, *words: str):  # type: ignore[no-untyped-def]
-    """Call a function of the module where the place is reached."""
-    env = {**os.environ, **place.env, **place.engine.env, "PYTHONPATH": str(PYTHON_TESTS)}
-    argv = [*place.enter, sys.executable, "-c", _CALL, name, *words]
-    done = run(argv, timeout=300, env=env)
-    if done.status != 0:
-        raise RefusedError(done.stderr)
-    return json.loads(done.stdout)
-
-
-def test_what_paths_offer(place: Place) -> None:
-    found = _call(place, "info", place.pool)
-    assert [path["label"] for path in found] == list(place.labels)
-    version = {"nfs": "3", "nfs4": "4.1", "mount": "mount"}[place.kind]
+def test_what_paths_offer(there: Place) -> None:
+    found = export.info(there.pool)
+    assert [path.label for path in found] == list(there.labels)
+    version = {"nfs": "3", "nfs4": "4.1", "mount": "mount"}[there.kind]
     for path in found:
-        assert path["error"] == ""
-        assert path["version"] == version
-        assert path["may_write"]
-        assert 0 < path["bytes_available"] <= path["bytes_total"]
-        assert path["read_max"] == path["write_max"] == (0 if place.kind == "mount" else 1 << 20)
-    assert len({(path["fsid"], path["fileid"]) for path in found}) == 1
+        assert (path.error, path.version) == ("", version)
+        assert path.may_write
+        assert 0 < (path.bytes_available or 0) <= (path.bytes_total or 0)
+        assert path.read_max == path.write_max == (0 if there.kind == "mount" else 1 << 20)
+    assert len({(path.fsid, path.fileid) for path in found}) == 1
 
 
-def test_a_directory_from_its_making_to_its_removal(place: Place) -> None:
+def test_a_directory_from_its_making_to_its_removal(there: Place) -> None:
     """A tree of more entries than one READDIR lists; links are removed, and not followed."""
-    (place.files / "foreign").mkdir()
-    (place.files / "foreign" / "theirs").write_bytes(b"theirs")
-    _call(place, "make", place.pool, "run")
+    there.write("foreign/theirs", b"theirs")
+    export.make(there.pool, "run")
     for number in range(1500):
-        (place.files / "run" / f"entry {number:0100}").write_bytes(b"12")
-    (place.files / "run" / "a" / "b").mkdir(parents=True)
-    (place.files / "run" / "a" / "b" / "n\xe4me").write_bytes(b"123")
-    (place.files / "run" / "link").symlink_to("../foreign")
-    (place.files / "run" / "entry").write_bytes(b"")
-    (place.files / "run" / "a" / "up").symlink_to("..")
-    assert {one["name"]: one["type"] for one in _call(place, "listing", place.pool)} == {
-        "foreign": "directory",
-        "run": "directory",
-    }
-    (named,) = _call(place, "listing", place.pool, "run/a/b")
-    assert named == {"name": "n\xe4me", "type": "file", "size": 3}
-    assert _call(place, "usage", place.pool, "run") == [{"entries": 1506, "bytes": 3003}]
-    with pytest.raises(RefusedError, match='"run" is there already, and is not ours'):
-        _call(place, "make", place.pool, "run")
-    with pytest.raises(RefusedError, match='"link": Not a directory'):
-        _call(place, "remove_unmarked", place.pool, "run/link/theirs")
-    with pytest.raises(RefusedError, match=r"remove .*run.*not empty"):
-        _call(place, "remove_empty", place.pool, "run")
+        there.write(f"run/entry {number:0100}", b"12")
+    there.write("run/a/b/n\xe4me", b"123")
+    (there.files / "run" / "link").symlink_to("../foreign")
+    there.write("run/entry", b"")
+    (there.files / "run" / "a" / "up").symlink_to("..")
+    listed = {one.name: one.type for one in export.listing(there.pool)}
+    assert listed == {"foreign": "directory", "run": "directory"}
+    assert export.listing(there.pool, "run/a/b") == [export.Entry("n\xe4me", "file", 3)]
+    assert export.usage(there.pool, "run") == export.Usage(entries=1506, bytes=3003)
+    with pytest.raises(HarnessError, match='"run" is there already, and is not ours'):
+        export.make(there.pool, "run")
+    with pytest.raises(HarnessError, match='"link": Not a directory'):
+        export.remove_unmarked(there.pool, "run/link/theirs")
+    with pytest.raises(HarnessError, match=r"remove .*run.*not empty"):
+        export.remove_empty(there.pool, "run")
     for mark in ("mark", "link", "entry"):  # none, a link to a directory, a file
-        with pytest.raises(RefusedError, match=f'it has no directory "{mark}": it stays'):
-            _call(place, "remove", place.pool, "run", mark)
-    assert _call(place, "remove", place.pool, "run", "a") == [{"entries": 1507, "bytes": 3003}]
-    assert _call(place, "remove", place.pool, "run", "a") == [{"entries": 0, "bytes": 0}]
-    assert [path.name for path in place.files.iterdir()] == ["foreign"]
-    assert (place.files / "foreign" / "theirs").read_bytes() == b"theirs"
+        with pytest.raises(export.UnmarkedError, match=f'it has no directory "{mark}": it stays'):
+            export.remove(there.pool, "run", mark)
+    assert export.remove(there.pool, "run", "a") == export.Usage(entries=1507, bytes=3003)
+    assert export.remove(there.pool, "run", "a") == export.Usage(entries=0, bytes=0)
+    assert [path.name for path in there.files.iterdir()] == ["foreign"]
+    assert (there.files / "foreign" / "theirs").read_bytes() == b"theirs"
 
 
 _NOT_MARKS: dict[str, tuple[list[str], int, str]] = {
