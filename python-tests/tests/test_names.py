@@ -47,7 +47,6 @@ _ONE_BY_ONE: Mapping[str, Option] = {
     "size": f"{_FILES * 16}k",
     "unlink": 1,
 }
-_V4 = {"version": "4.1"}
 _LATE = Answer(delay=10.5)  # more than what a server has by default
 _LOST = Answer(reply=False, end="reset")  # carried out
 _ENDED = Answer(act=False, reply=False, end="close")

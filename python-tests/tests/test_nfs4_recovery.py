@@ -355,33 +355,6 @@ def test_what_a_jobs_connections_share(ran: Outcome) -> None:
     _keeps_nothing(ran.server)
 
 
-def test_another_connection_renews_where_one_cannot(job: Run) -> None:
-    """The first idle connection is lost with its renewal; the lease is that of the client."""
-    first, second = TWO_ADDRESSES
-    written: list[Call] = []  # what the client waits for, idle
-    lost: list[Call] = []
-    renewed: list[Call] = []
-
-    def hook(call: Call) -> Answer | None:
-        if call.procedure is Nfs4.WRITE and call.server[0] == second and not renewed:
-            written.append(call)
-            return Answer(act=False, reply=False)
-        if call.procedure is not Nfs4.SEQUENCE or not written or call.slot == written[0].slot:
-            return None
-        if not lost:
-            lost.append(call)
-            return Answer(do=lambda it: it.refuse(first), act=False, reply=False, end="reset")
-        if not renewed:
-            renewed.append(call)
-            return Answer(do=ScriptedServer.accept, end="reset")
-        return None
-
-    terms = partial(Terms, lease=1)
-    ran = job(hook, **_TWO, terms=terms, trunking="session", spread="roundrobin", iodepth=1)
-    assert [call.server[0] for call in (*lost, *renewed)] == [first, second]
-    assert _data_sessions(ran) == 1
-
-
 @pytest.mark.parametrize(
     ("trunking", "nconnect"), [("session", 2), ("clientid", 2), ("clientid", 1)]
 )

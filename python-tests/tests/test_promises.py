@@ -7,7 +7,6 @@ Calls sent again, failover and durability are scenarios: test_scenarios*.py.
 from __future__ import annotations
 
 import errno
-import os
 import signal
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -16,7 +15,7 @@ from itertools import accumulate, cycle
 from pathlib import Path
 
 import pytest
-from engine_helpers import cpu_seconds, eventually, family, job_of, sections, stderr_of
+from engine_helpers import cpu_seconds, eventually, job_of, sections, stderr_of
 from limits import Within
 from scripted_jobs import (
     KIB,
@@ -363,31 +362,10 @@ def test_a_jobs_error_ends_others_as_their_runtime_does(job: Run) -> None:
     assert ran.server.durable("f") == ran.server.content("f")
 
 
-_CLOCK = """\
-static volatile sig_atomic_t ahead;
-
-static void go_ahead(int number)
-{
-	ahead += 61;
-}
-
-__attribute__((constructor)) static void catch(void)
-{
-	signal(SIGUSR2, go_ahead);
-}
-
-int clock_gettime(clockid_t clock, struct timespec *now)
-{
-	int error = (int)syscall(SYS_clock_gettime, clock, now);
-
-	now->tv_sec += ahead;
-	return error;
-}
-"""
-
-
-def test_a_file_that_the_server_never_opens_ends_a_minute_after_its_job(job: Run) -> None:
-    """The end of another job is its end, and SIGUSR2 puts its clock forward."""
+def test_a_file_that_the_server_never_opens_ends_a_minute_after_its_job(
+    engine: Engine, tmp_path: Path
+) -> None:
+    """The end of another job is its end. The clock is 12 times as fast."""
     jobs = sections(
         w={"filename": "a:b", "openfiles": 1, "file_service_type": "sequential"},
         r={**READING, "filename": "r"},
@@ -401,19 +379,13 @@ def test_a_file_that_the_server_never_opens_ends_a_minute_after_its_job(job: Run
         waits = call.procedure is Nfs4.READ and not asked
         return Answer(status=Status4.DELAY) if waits or refused else None
 
-    def during(server: ScriptedServer, process: FioProcess) -> None:
-        server.wait_for(lambda: len(asked) > 0)
-        eventually(lambda: len(family(process.pid)) == 1)
-        so_far = len(asked)
-        # One may be under way, and the next due: the engine looks at its end before a third.
-        server.wait_for(lambda: len(asked) > so_far + 2)
-        (writer,) = family(process.pid)
-        os.kill(writer, signal.SIGUSR2)
-
-    words = {"before": _CLOCK, "during": during, "arguments": jobs, "error": None}
-    ran = job(never, version=4, **words, exitall=1)
-    assert ran.result.status not in (0, None)
-    assert 'cannot create "b": Interrupted' in ran.result.messages
+    quick = Engine(engine.library, {**engine.env, "NFSMULTI_TEST_CLOCK": "12"})
+    with ScriptedServer(never) as server:
+        server.create("r", bytes(64 * KIB))
+        with start_fio(quick, tmp_path / "fio", server.pool4(), jobs, {"exitall": 1}) as process:
+            result = process.result(SECONDS)
+    assert result.status not in (0, None)
+    assert 'cannot create "b": Interrupted' in result.messages
 
 
 # A kernel that answers nothing until all is cancelled, and then that it did half of each WRITE.

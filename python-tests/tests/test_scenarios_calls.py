@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 from simulated import BLOCK, BLOCKS, MUTE, SECOND, UNHEARD, Act, End, Fate, Hook, Scenarios, on
 
-from servers.scripted import Nfs, Nfs4, Stable, Status
+from servers.scripted import Nfs, Nfs4, Stable, Status, Status4
 
 pytestmark = pytest.mark.sanitized
 
@@ -300,7 +300,7 @@ def test_the_rest_is_asked_for(scenario: Scenarios, reads: bool, limit: int, blo
 
 
 _GONE = "the server does not know the file any more"
-_REFUSED: list[tuple[Nfs, Status, int, str]] = [
+_REFUSED: list[tuple[Nfs | Nfs4, Status | Status4, int, str]] = [
     (_R, Status.STALE, errno.ESTALE, _GONE),
     (_R, Status.BADHANDLE, errno.EBADF, _GONE),
     (_R, Status.ACCES, errno.EACCES, "may this user read that file"),
@@ -314,21 +314,23 @@ _REFUSED: list[tuple[Nfs, Status, int, str]] = [
     (_W, Status.PERM, errno.EPERM, "may this user write that file"),
     (Nfs.COMMIT, Status.STALE, errno.ESTALE, _GONE),
     (Nfs.COMMIT, Status.NOSPC, errno.ENOSPC, "the file system is full"),
+    (Nfs4.WRITE, Status4.NOSPC, errno.ENOSPC, "the file system is full"),
 ]
 
 
 @pytest.mark.parametrize(
     ("operation", "status", "error", "remedy"),
-    [pytest.param(*row, id=f"{row[0].name} {row[1].name}") for row in _REFUSED],
+    [pytest.param(*row, id=f"{row[0]} {row[1].name}") for row in _REFUSED],
 )
 def test_a_refusal_is_one_line_with_its_remedy(
-    scenario: Scenarios, operation: Nfs, status: Status, error: int, remedy: str
+    scenario: Scenarios, operation: Nfs | Nfs4, status: Status | Status4, error: int, remedy: str
 ) -> None:
     """However many calls on however many connections meet it."""
-    reads = operation is _R
-    ran = scenario(on(operation, {"status": status}), reads=reads, nconnect=4)
+    reads, version = operation is _R, 4 if isinstance(operation, Nfs4) else 3
+    ran = scenario(on(operation, {"status": status}), reads=reads, version=version, nconnect=4)
+    name = f"NFS{version}ERR_{status.name}"
     assert ran.error == errno.errorcode[error]
-    assert ran.said(f"NFS3ERR_{status.name}: {remedy}") == ran.said(f"NFS3ERR_{status.name}") == 1
+    assert ran.said(f"{name}: {remedy}") == ran.said(name) == 1
 
 
 def test_calls_that_rpc_does_not_accept_are_told_of_once(scenario: Scenarios) -> None:

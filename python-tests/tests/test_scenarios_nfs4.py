@@ -288,6 +288,21 @@ def test_an_idle_client_renews_its_lease(scenario: Scenarios) -> None:
     assert ran.result.rtts == len(ran.calls(_W, Nfs4.COMMIT))
 
 
+def test_another_connection_renews_where_one_cannot(scenario: Scenarios) -> None:
+    """The first address of a shared session is gone; the lease is that of the client."""
+    late = on(Nfs4.READ, {"delay": 300 * SECOND}, nth=BLOCKS - 1)  # over the second
+
+    def gone(call: CData) -> Fate | None:
+        idle = call.time > SECOND and not call.address
+        return {**UNHEARD, "end": End.RESET, "act": Act.REFUSE_ADDRESS} if idle else None
+
+    ran = scenario(gone, late, version=4, paths=2, trunks=True, timeo=6000, reads=True)
+    renewed = [call.time for call in ran.calls(_S) if call.answered and call.time > SECOND]
+    assert (ran.error, ran.result.sound) == ("", True)
+    assert len({call.session for call in ran.calls(_S)}) == 1
+    assert max(later - before for before, later in pairwise([0, *renewed])) < 90 * SECOND
+
+
 # --- opens that are lost ---
 
 
