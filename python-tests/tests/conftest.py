@@ -299,12 +299,6 @@ def local_fio(engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) ->
 
 
 @pytest.fixture
-def guest_fio(engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> FioRunner:
-    """Run fio in the guest itself; the pool is the test's to name."""
-    return FioRunner(Fio(engine), "", tmp_path, request.node)
-
-
-@pytest.fixture
 def server_mended() -> Iterator[None]:
     """See to it that the guest's server runs, and that its grace period is over."""
     yield

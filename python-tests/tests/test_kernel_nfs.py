@@ -120,7 +120,7 @@ def _mount_options(folder: Path) -> set[str]:
 
 @pytest.mark.parametrize("options", _MOUNTS)
 def test_stripes_over_two_mounts_are_read_back(
-    options: str, mounted: Mounted, guest_fio: FioRunner
+    options: str, mounted: Mounted, local_fio: FioRunner
 ) -> None:
     with mounted(options) as folders:
         for folder, address in zip(folders, ADDRESSES, strict=True):
@@ -130,7 +130,7 @@ def test_stripes_over_two_mounts_are_read_back(
                 assert f"addr={address}" in _mount_options(folder)
         job: dict[str, Option] = {"rw": "write", "bs": "64k", "iodepth": 8, "direct": 1}
         pool = ",".join(map(str, folders))
-        result = guest_fio(pool=pool, timeout=_SECONDS, spread="stripe", **job, **_CHECKED)
+        result = local_fio(pool=pool, timeout=_SECONDS, spread="stripe", **job, **_CHECKED)
         report = done(result)
         assert (report.bytes("write"), report.bytes("read")) == (2 * _MIB, 2 * _MIB)
         assert by_path(result.stats) == {str(folder): 16 for folder in folders}
@@ -151,12 +151,12 @@ def test_a_client_of_little_memory_caches_no_more_of_a_mount(tmp_path: Path) -> 
     assert most / 2 < int(found[1]) <= most
 
 
-def test_the_server_from_user_space(guest_fio: FioRunner) -> None:
+def test_the_server_from_user_space(local_fio: FioRunner) -> None:
     """By the names that a command finds in its environment, and over IPv6."""
     job: dict[str, Option] = {"rw": "randwrite", "bs": "16k", "iodepth": 16, **_CHECKED}
     for pool, proto in (("lab", "tcp"), ("one", "tcp"), (_URLS["tcp6"][0], "tcp6")):
         spread: dict[str, Option] = {"proto": proto, "nconnect": 2, "spread": "roundrobin"}
-        result = guest_fio(pool=pool, timeout=_SECONDS, **spread, **job)
+        result = local_fio(pool=pool, timeout=_SECONDS, **spread, **job)
         report = done(result)
         assert (report.bytes("write"), report.bytes("read")) == (2 * _MIB, 2 * _MIB)
         assert sum(by_path(result.stats).values()) == 128
@@ -176,19 +176,19 @@ def _connecting_anew() -> bool:
     return bool(run(["ss", "-Htn", "state", "syn-sent"], timeout=_SECONDS).check().stdout)
 
 
-def test_the_reply_cache_knows_what_comes_again_over_a_new_connection(guest_fio: FioRunner) -> None:
+def test_the_reply_cache_knows_what_comes_again_over_a_new_connection(local_fio: FioRunner) -> None:
     """It knows a call by its xid, and by the client's address and port."""
     before = _reply_cache_hits()
     job: dict[str, Option] = {"rw": "write", "bs": "4k", "size": "2m", "filename": "again"}
     job |= {"iodepth": 8, "rate_iops": 50, "time_based": 1, "runtime": 3600, "trace": 1}
-    with guest_fio.start(pool=_URLS["tcp"][0], timeo=10, retrans=1, **job) as process:
+    with local_fio.start(pool=_URLS["tcp"][0], timeo=10, retrans=1, **job) as process:
         eventually(lambda: traces(process) > 8, _SECONDS)
         with _no_replies():
             eventually(_connecting_anew, _SECONDS)
         written = traces(process)
         eventually(lambda: traces(process) > written + 8, _SECONDS)
         process.signal(signal.SIGTERM)
-        result = guest_fio.finish(process, _SECONDS)
+        result = local_fio.finish(process, _SECONDS)
     assert sum(line.reconnects for line in result.stats) > 0
     assert _reply_cache_hits() > before
 
@@ -217,10 +217,10 @@ def _endless(**options: Option) -> dict[str, Option]:
     ],
     ids=["tcp-session", "rdma-512", "rdma-1m-session"],
 )
-def test_two_addresses(protocol: str, block: int, trunking: str, guest_fio: FioRunner) -> None:
+def test_two_addresses(protocol: str, block: int, trunking: str, local_fio: FioRunner) -> None:
     size = min(128 * block, 8 * _MIB)
     job = _verified(size, proto=protocol, bs=block, trunking=trunking, spread="roundrobin")
-    result = guest_fio(pool=_BOTH, timeout=_SECONDS, **job)
+    result = local_fio(pool=_BOTH, timeout=_SECONDS, **job)
     report = done(result)
     assert (report.bytes("write"), report.bytes("read")) == (size, size)
     assert [line.transport for line in result.stats] == [protocol] * 2
@@ -240,7 +240,7 @@ def _done_by_the_server(operation: Nfs4) -> int:
 
 
 @pytest.mark.parametrize(("depth", "in_flight"), [(128, 128), (256, 160)])
-def test_slots(depth: int, in_flight: int, guest_fio: FioRunner) -> None:
+def test_slots(depth: int, in_flight: int, local_fio: FioRunner) -> None:
     """How many calls one connection has in flight: the kernel grants a session 160 slots.
 
     They are counted while no reply comes back: what the server has read and the job has not got.
@@ -248,7 +248,7 @@ def test_slots(depth: int, in_flight: int, guest_fio: FioRunner) -> None:
     before = _done_by_the_server(Nfs4.READ)
     # Without a rate: fio would let each I/O end before it waits for the time of the next.
     job = _endless(rw="randread", bs="4k", iodepth=depth, rate_iops=0)
-    with guest_fio.start(pool=_ONE, **job) as process:
+    with local_fio.start(pool=_ONE, **job) as process:
 
         def outstanding() -> int:
             return _done_by_the_server(Nfs4.READ) - before - traces(process)
@@ -259,7 +259,7 @@ def test_slots(depth: int, in_flight: int, guest_fio: FioRunner) -> None:
         done_before = traces(process)
         eventually(lambda: traces(process) > done_before + depth, _SECONDS)
         process.signal(signal.SIGINT)
-        result = guest_fio.finish(process, _SECONDS)
+        result = local_fio.finish(process, _SECONDS)
     stopped_well(result)
     assert any("grants a session 160 slots" in line for line in said(result)) == (depth > in_flight)
 
@@ -280,19 +280,19 @@ def test_each_client_is_one_of_the_servers(guest_fio: FioRunner) -> None:
 # --- ends ---
 
 
-def test_an_interrupted_job_takes_leave(guest_fio: FioRunner) -> None:
-    with guest_fio.start(pool=_BOTH, **_endless(proto="rdma")) as process:
+def test_an_interrupted_job_takes_leave(local_fio: FioRunner) -> None:
+    with local_fio.start(pool=_BOTH, **_endless(proto="rdma")) as process:
         eventually(lambda: traces(process) > 16, _SECONDS)
         assert _clients()
         process.signal(signal.SIGINT)
-        stopped_well(guest_fio.finish(process, _SECONDS))
+        stopped_well(local_fio.finish(process, _SECONDS))
 
 
 @pytest.mark.usefixtures("server_mended")
 @pytest.mark.parametrize(
     ("protocol", "reclaims"), [("tcp", True), ("rdma", False)], ids=["tcp-grace", "rdma-no-grace"]
 )
-def test_a_server_that_restarts(protocol: str, reclaims: bool, guest_fio: FioRunner) -> None:
+def test_a_server_that_restarts(protocol: str, reclaims: bool, local_fio: FioRunner) -> None:
     """Nothing is lost: files are opened again, and what was not committed is written again.
 
     In the grace period opens are reclaimed and writes go on; whoever opens a file anew, as fio
@@ -302,7 +302,7 @@ def test_a_server_that_restarts(protocol: str, reclaims: bool, guest_fio: FioRun
     # A single process, which stands still as a whole; names have 5 s for an answer.
     slow: dict[str, Option] = {"rate_iops": 40, "thread": 1, "timeo": 20, "retrans": 1}
     words = _endless(proto=protocol, hold_writes="64m", spread="roundrobin", verify="crc32c")
-    with guest_fio.start(pool=_BOTH, **{**words, **slow}) as process:
+    with local_fio.start(pool=_BOTH, **{**words, **slow}) as process:
         with held_amid_writes(process, blocks, _SECONDS):
             before = verified(process)
             kernel_server.stop()
@@ -318,7 +318,7 @@ def test_a_server_that_restarts(protocol: str, reclaims: bool, guest_fio: FioRun
         eventually(lambda: verified(process) >= before + blocks, _SECONDS)
         eventually(lambda: amid_writes(process, blocks), _SECONDS)
         process.signal(signal.SIGINT)
-        result = guest_fio.finish(process, _SECONDS)
+        result = local_fio.finish(process, _SECONDS)
     stopped_well(result)
     assert all(line.reconnects for line in result.stats)
     assert sum(line.rewritten_bytes for line in result.stats) > 0

@@ -93,8 +93,8 @@ class User:
 
 
 @pytest.fixture
-def user(found: Mapping[str, str], guest_fio: FioRunner) -> Iterator[User]:
-    yield User(found, guest_fio)
+def user(found: Mapping[str, str], local_fio: FioRunner) -> Iterator[User]:
+    yield User(found, local_fio)
     _FILE.unlink(missing_ok=True)
 
 

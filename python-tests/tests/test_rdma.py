@@ -14,7 +14,6 @@ import pytest
 from conftest import FioRunner
 from engine_helpers import (
     Traced,
-    complaints,
     done,
     eventually,
     mounted_at,
@@ -25,8 +24,7 @@ from engine_helpers import (
 from faulty_servers import DELETE_DEVICE, mend
 
 from nfsmulti import doctor
-from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
-from nfsmulti.lab import kernel_server
+from nfsmulti.fiorun import Engine, Fio, FioResult, Option
 from nfsmulti.lab.guest import ADDRESS6, ADDRESSES, EXPORT
 from nfsmulti.machine import Level, rdma_devices
 from nfsmulti.pool import read_pool
@@ -51,12 +49,12 @@ def _empty_export() -> Iterator[None]:
 
 
 @pytest.fixture
-def rdma(guest_fio: FioRunner) -> Rdma:
+def rdma(local_fio: FioRunner) -> Rdma:
     """Return a fio whose jobs use RDMA; the file is "f" where nothing else is said."""
 
     def start(pool: str = _ONE, **options: Option) -> FioResult:
         words = {"proto": "rdma", "filename": "f", **options}
-        return guest_fio(pool=pool, timeout=_SECONDS, **words)
+        return local_fio(pool=pool, timeout=_SECONDS, **words)
 
     return start
 
@@ -246,7 +244,7 @@ def test_one_pool_of_tcp_and_rdma(rdma: Rdma) -> None:
 
 @pytest.mark.parametrize(("first", "way"), [("rdma", "tcp"), ("other", "kernel mount")])
 def test_what_one_way_writes_another_reads(
-    guest_fio: FioRunner, tmp_path: Path, way: str, first: str
+    local_fio: FioRunner, tmp_path: Path, way: str, first: str
 ) -> None:
     common: dict[str, Option] = {"rw": "write", "bs": "64k", "size": "2m", "filename": "f"}
     common |= {"iodepth": 8, "verify": "crc32c"}
@@ -257,8 +255,8 @@ def test_what_one_way_writes_another_reads(
             other = {"pool": str(mount), "direct": 1}
         ways = [{"pool": _ONE, "proto": "rdma"}, other]
         writer, reader = ways if first == "rdma" else reversed(ways)
-        done(guest_fio(**common, **writer, do_verify=0))
-        report = done(guest_fio(**common, **reader, verify_only=1))
+        done(local_fio(**common, **writer, do_verify=0))
+        report = done(local_fio(**common, **reader, verify_only=1))
         assert report.bytes("read") == 2 * _MIB
 
 
@@ -307,58 +305,21 @@ def test_too_little_memory_may_be_locked(
     assert any("may lock 256 KiB: raise ulimit -l" in line for line in said(result))
 
 
-# Unpaced, so that calls are outstanding whenever a fault comes; it ends by what the test does.
-_ENDLESS: dict[str, Option] = {
-    "proto": "rdma", "filename": "f", "rw": "randwrite", "bs": "16k", "size": "2m", "iodepth": 8,
-    "time_based": 1, "runtime": 3600,
-}  # fmt: skip
-
-
-@contextlib.contextmanager
-def _under_way(fio: FioRunner, **options: Option) -> Iterator[FioProcess]:
-    """Start a job, and wait until it has written something."""
-    file = Path(EXPORT) / "f"
-    with fio.start(pool=_ONE, **{**_ENDLESS, **options}) as process:
-        eventually(lambda: file.exists() and file.stat().st_size > 0, _SECONDS)
-        yield process
-
-
 @pytest.mark.usefixtures("mended")
-def test_a_device_that_is_removed_does_not_hold_fio(guest_fio: FioRunner) -> None:
-    """Memory and queues go with it. librdmacm 44 finds no device that came later."""
-    with _under_way(guest_fio) as process, Process(DELETE_DEVICE) as deletion:
-        eventually(lambda: "connection lost" in stderr_of(process), _SECONDS)
-        process.signal(signal.SIGTERM)
-        result = guest_fio.finish(process, _SECONDS)
-        assert deletion.wait(_SECONDS) == 0  # the kernel waits for fio with it
-    assert result.status not in (0, None)
+def test_a_device_that_is_removed_does_not_hold_fio(local_fio: FioRunner) -> None:
+    """Memory and queues go with it. librdmacm 44 finds no device that came later.
 
-
-@pytest.mark.usefixtures("mended")
-def test_a_server_that_goes_and_comes_back(guest_fio: FioRunner) -> None:
-    """What was under way is sent again, and held data that it lost (hold_writes) is, too.
-
-    Its threads go, and with them all connections; they come with another write verifier.
+    The job is unpaced, so that calls are outstanding. Servers that go: test_kernel_nfs.py, and the
+    fault matrix.
     """
-    with _under_way(guest_fio, hold_writes="256m") as process:
-        kernel_server.stop()
-        kernel_server.start()
-        eventually(lambda: "all held data is durable now" in stderr_of(process), _SECONDS)
-        process.signal(signal.SIGINT)
-        result = guest_fio.finish(process, _SECONDS)
-    assert result.report is not None
-    assert result.report.error == 0, result.messages
-    (line,) = result.stats
-    assert line.reconnects >= 1
-    assert line.retransmissions > 0
-    assert line.rewritten_bytes > 0
-
-
-@pytest.mark.usefixtures("mended")
-def test_a_server_that_goes_does_not_hold_fio(guest_fio: FioRunner) -> None:
-    with _under_way(guest_fio) as process:
-        kernel_server.stop()
-        process.signal(signal.SIGTERM)
-        result = guest_fio.finish(process, _SECONDS)
+    file = Path(EXPORT) / "f"
+    job: dict[str, Option] = {"rw": "randwrite", "bs": "16k", "size": "2m", "iodepth": 8}
+    words: dict[str, Option] = {"proto": "rdma", "filename": "f", "time_based": 1, "runtime": 3600}
+    with local_fio.start(pool=_ONE, **job, **words) as process:
+        eventually(lambda: file.exists() and file.stat().st_size > 0, _SECONDS)
+        with Process(DELETE_DEVICE) as deletion:
+            eventually(lambda: "connection lost" in stderr_of(process), _SECONDS)
+            process.signal(signal.SIGTERM)
+            result = local_fio.finish(process, _SECONDS)
+            assert deletion.wait(_SECONDS) == 0  # the kernel waits for fio with it
     assert result.status not in (0, None)
-    assert any("giving up" in line for line in complaints(result.messages))
