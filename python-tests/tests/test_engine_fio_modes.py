@@ -140,21 +140,6 @@ def test_showcmd_shows_what_runs(mounted: Place, tmp_path: Path) -> None:
     assert [line.read_ops for line in lines] == [16] * 4
 
 
-def test_enghelp(mounted: Place) -> None:
-    library = str(mounted.engine.library)
-    completed = mounted.raw(f"--enghelp={library}")
-    assert completed.status == 0
-    options = [line.partition(" ")[0] for line in completed.stdout.splitlines() if ":" in line]
-    for name in ("pool", "nconnect", "spread", "stripe_size", "stats_file", "trace", "localaddr"):
-        assert name in options
-    one = mounted.raw(f"--enghelp={library},spread")
-    assert one.status == 0
-    assert "roundrobin" in one.stdout
-    assert "default: job" in re.sub(" +", " ", one.stdout)
-    assert "4.1" in mounted.raw(f"--enghelp={library},nfsvers").stdout
-    assert mounted.raw(f"--enghelp={library},wrong").status == 1
-
-
 def test_the_library_exports_one_symbol_and_needs_nothing_that_is_not_there(mounted: Place) -> None:
     done(mounted.fio(rw="read", bs="16k", size="64k", filename="f", env={"LD_BIND_NOW": "1"}))
     completed = run(["nm", "-D", "--defined-only", str(mounted.engine.library)], timeout=60)

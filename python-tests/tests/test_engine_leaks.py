@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import signal
@@ -135,22 +134,3 @@ def test_a_thousand_reconnects(local_fio: FioRunner, sanitized: bool) -> None:
     assert sum(line.reconnects for line in result.stats) > 900
     assert more <= descriptors + nconnect  # as many as are up just now
     assert _is_flat(sanitized, [memory, larger], 128 << 10)
-
-
-def test_name_space_connections_are_let_go(exported: Place) -> None:
-    """When its files are open, a job holds its own connections to a server, and no other."""
-    with exported.fio.start(nconnect=3, trace=1, **_READING) as process:
-        eventually(lambda: _operations(process) > 100)
-        (job,) = family(process.pid)
-        own = _sockets(job) - _sockets(process.pid)
-        process.signal(signal.SIGTERM)
-        exported.fio.finish(process)
-    assert len(own) == 3
-
-
-def _sockets(pid: int) -> set[str]:
-    links = set()
-    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(OSError):
-            links.add(str(descriptor.readlink()))
-    return {link for link in links if link.startswith("socket:")}

@@ -29,7 +29,6 @@ from scripted_jobs import Run, go
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import FioResult, OperationStats, Option, PathStats
-from nfsmulti.lab import Lab
 from nfsmulti.paths import ROOT
 from servers.scripted import Answer, Nfs, Nfs4, Terms, on
 
@@ -218,17 +217,6 @@ def test_what_is_never_sent_has_waited_to_its_end(job: Run) -> None:
     (line,) = ran.stats
     assert line.errors > len(ran.calls(Nfs.READ)) - line.read_ops
     assert line.wait_max_us > 500_000
-
-
-def test_addresses(exported: Place, lab: Lab) -> None:
-    result = exported.fio(pool=f"{lab.path(1)},{lab.pool6}", spread="roundrobin", **_READ)
-    done(result)
-    ipv4, ipv6 = result.stats
-    assert (ipv4.path, ipv4.remote) == ("10.77.0.2:22049:/export", "10.77.0.2:22049")
-    assert ipv4.local.startswith("10.77.0.10")
-    assert (ipv6.path, ipv6.remote) == ("[fd77::1]:22049:/export", "[fd77::1]:22049")
-    assert ipv6.local.startswith("[fd77::1:")
-    assert {line.transport for line in result.stats} == {"tcp"}
 
 
 def test_lines_are_added_to_those_of_earlier_runs(mounted: Place, tmp_path: Path) -> None:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import socket
-import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,14 +16,12 @@ import pytest
 from engine_helpers import eventually
 from nfs41_client import Client41, Held, Reply, op
 
-from nfsmulti import calls
 from nfsmulti.bench.sink import Sink
-from nfsmulti.calls import Fixed, Hyper, Results, RpcClient, RpcError, xdr
+from nfsmulti.calls import Fixed, Hyper, xdr
 from nfsmulti.fiorun import Engine, Fio, FioResult, Option
 from nfsmulti.processes import run
-from servers.scripted import Nfs4, Stable, Status, Status4, mark
+from servers.scripted import Nfs4, Stable, Status4
 
-_ADDRESS = "127.0.0.1"
 _TIB = 1 << 40
 _SECONDS = 60.0
 
@@ -119,36 +115,6 @@ def test_reads_end_where_the_file_does(build_dir: Path) -> None:
         assert read(client, file, 10001, 1) == (True, b"")
 
 
-def test_what_it_does_not_serve(sink: Sink, client: Client41) -> None:
-    with RpcClient(_ADDRESS, sink.port, calls.NFS, 3) as version3:
-        with pytest.raises(RpcError, match="accept status 3"):
-            version3.call(5)  # READLINK
-        readdir = xdr(b"any", Hyper(0), Fixed(bytes(8)), 4096)
-        assert Results(version3.call(16, readdir)).word() == Status.NOTSUPP
-    version2 = RpcClient(_ADDRESS, sink.port, calls.NFS, 2)
-    with version2, pytest.raises(RpcError, match="3 to 4"):
-        version2.call(0)
-    serves(client)
-
-
-def test_nonsense_ends_its_own_connection_only(sink: Sink, client: Client41) -> None:
-    last = 1 << 31
-    for said in (
-        b"GET / HTTP/1.1\r\n\r\n",
-        struct.pack(">I", last),  # an empty record
-        struct.pack(">6I", last | 20, 1, 1, 2, 100003, 3),  # a reply
-        struct.pack(">7I", last | 24, 1, 0, 2, 100003, 3, 6),  # half a header
-        struct.pack(">9I", last | 1 << 30, 1, 0, 2, 100003, 3, 6, 1, 0xFFFFFFF0) + bytes(1 << 20),
-    ):
-        with (
-            socket.create_connection((_ADDRESS, sink.port), timeout=_SECONDS) as nonsense,
-            contextlib.suppress(ConnectionError),
-        ):
-            nonsense.sendall(said)
-            assert nonsense.recv(1) == b""
-        serves(client)
-
-
 def test_writes_are_counted_and_grow_the_file(sink: Sink, client: Client41) -> None:
     lengths = (1, 4096, 16384, 1 << 20)
     for length in lengths:
@@ -162,35 +128,6 @@ def test_writes_are_counted_and_grow_the_file(sink: Sink, client: Client41) -> N
     counts = sink.stop()
     assert counts.write_bytes == counts.read_bytes == sum(lengths)
     assert counts.nfs4["READ"] == counts.nfs4["WRITE"] == counts.nfs4["CLOSE"] == len(lengths)
-
-
-def test_calls_that_come_in_parts_are_served_once(sink: Sink, client: Client41) -> None:
-    length = 50_000
-    write = op(Nfs4.WRITE, Fixed(bytes(16)), Hyper(0), 2, bytes(length))
-    create = op(Nfs4.OPEN, 0, 3, 0, Hyper(client.client), b"o", 1, 1, 0, 0, 0, b"new")
-    with (
-        RpcClient(_ADDRESS, sink.port, calls.NFS, 3) as null,
-        socket.create_connection((_ADDRESS, sink.port), timeout=_SECONDS) as raw,
-    ):
-        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for sequence, operations in (
-            (2, [op(Nfs4.PUTFH, b"any"), write]),
-            (3, [op(Nfs4.PUTROOTFH), create, op(Nfs4.GETFH)]),
-        ):
-            call = xdr(sequence, 0, 2, calls.NFS, 4, 1, 0, 0, 0, 0, 0, 1, 1 + len(operations))
-            call += op(Nfs4.SEQUENCE, Fixed(client.session), sequence, 0, 0, 0)
-            call += b"".join(operations)
-            record = mark(len(call)) + call
-            for at in range(0, 300, 12):
-                raw.sendall(record[at : at + 12])
-                null.call(0)  # answered after what came before it was looked at
-            raw.sendall(record[300:])
-            (size,) = struct.unpack(">I", raw.recv(4, socket.MSG_WAITALL))
-            reply = raw.recv(size & ~(1 << 31), socket.MSG_WAITALL)
-            assert struct.unpack(">9I", reply[:36])[6:] == (0, 0, 1 + len(operations))
-    counts = sink.stop()
-    assert counts.nfs4["SEQUENCE"] == 3
-    assert counts.write_bytes == length
 
 
 def test_sessions(sink: Sink) -> None:

@@ -7,12 +7,10 @@ none.
 
 from __future__ import annotations
 
-import errno
-
 from engine_c import CONSTANTS, CData, ffi, terms_rows, text, zeros
-from scripted_jobs import KIB, NEVER, Run
+from scripted_jobs import KIB, Run
 
-from servers.scripted import Nfs, on
+from servers.scripted import Nfs
 
 # What jobs that share paths may each have for themselves. setup.c compares their pools by itself.
 _A_JOBS_OWN = {
@@ -99,16 +97,3 @@ def test_a_url_beside_options_says_where_and_how(job: Run) -> None:
     assert {call.count for call in reads} == {16 * KIB}
     assert {call.count for call in writes} == {32 * KIB}
     assert {call.client[0] for call in reads + writes} == {"127.0.0.7"}
-
-
-def test_soft_in_a_url_gives_up_beside_hard(job: Run) -> None:
-    url = {"soft": 1, "timeo": 5, "retrans": 1}
-    why = "no answer within 1.0 s (timeo 0.5 s, retrans 1, soft)"
-    silent = on(Nfs.WRITE, NEVER)
-    job(silent, hard=1, timeo=600, retrans=9, url=url, error=errno.ETIMEDOUT, says=why)
-
-
-def test_hard_in_a_url_goes_on_beside_soft(job: Run) -> None:
-    url = {"hard": 1, "timeo": 3}
-    ran = job(on(Nfs.WRITE, NEVER, nth=1), soft=1, timeo=600, retrans=0, url=url)
-    assert sum(line.retransmissions for line in ran.stats) >= 1
