@@ -126,7 +126,7 @@ _BEFORE: _Groups = {
         ({"nclients": -1}, "nclients=-1 is negative: give a number from 0 on"),
         (
             {"url": {"gid": "7+", "sec": "krb5"}},
-            "gid=7+ is for AUTH_SYS, since with Kerberos all clients are one principal: use sec=sys",
+            "gid=7+ is for AUTH_SYS, since with Kerberos all clients are one principal: use sec",
         ),
     ]),
     "foreign addresses": ({}, "", [
