@@ -345,26 +345,16 @@ static int watch_conns(struct group *group)
 	return error;
 }
 
-/* One step of opening a connection, or of leaving: 0, -EINPROGRESS, -EAGAIN (it may not begin yet,
- * nor may those behind it), or another negative errno. */
+/* One step of opening a connection, or of leaving: 0, -EINPROGRESS, or another negative errno. */
 typedef int group_step(struct group *group, uint32_t number);
-
-/* client_start=: false: it is too soon for the connection to begin. */
-static bool may_begin(struct group *group, uint32_t number)
-{
-	uint64_t rate = group->job.client_start;
-
-	return !rate || number * SEC <= (clock_read(&group->job.clock) - group->began) * rate;
-}
 
 static int make_ready(struct group *group, uint32_t number)
 {
+	int error = group->conns[number] ? 0 : open_conn(group, number);
 	struct conn *conn = group->conns[number];
-	int error = conn ? 0 : may_begin(group, number) ? open_conn(group, number) : -EAGAIN;
 
 	if (error)
 		return error;
-	conn = group->conns[number];
 	error = conn->ops->ready ? conn->ops->ready(conn) : 0;
 	return error && error != -EINPROGRESS && failover_do_without(group, conn) ? 0 : error;
 }
@@ -397,6 +387,15 @@ struct awaited {
 	bool held; /* some may not begin yet */
 };
 
+/* client_start=: false: it is too soon for the connection to begin, and for those behind it. */
+static bool may_begin(struct group *group, uint32_t number)
+{
+	uint64_t rate = group->job.client_start;
+
+	return group->conns[number] || !rate ||
+	       number * SEC <= (clock_read(&group->job.clock) - group->began) * rate;
+}
+
 /* Takes a step with each connection that is not done, until `most` are pending. */
 static int step_conns(struct group *group, struct awaited *awaited)
 {
@@ -408,11 +407,12 @@ static int step_conns(struct group *group, struct awaited *awaited)
 	awaited->held = false;
 	for (uint32_t i = awaited->first; i < count && awaited->pending < awaited->most; i++) {
 		struct conn *conn;
-		int error = is_done(group, i) ? 0 : awaited->step(group, i);
+		int error;
 
-		awaited->held = error == -EAGAIN;
+		awaited->held = awaited->step == make_ready && !may_begin(group, i);
 		if (awaited->held)
 			break;
+		error = is_done(group, i) ? 0 : awaited->step(group, i);
 		conn = group->conns[i];
 		if (error == -EINPROGRESS) {
 			awaited->polls[awaited->pending++] = (struct pollfd){

@@ -262,9 +262,13 @@ def test_what_a_client_has_been_through_is_told(job: Run) -> None:
     assert max(len(line) for line in raw if '"client": ' in line) < KIB
 
 
-@pytest.mark.parametrize(("clients", "denied"), [(4, [2]), (16, range(16))], ids=["one", "all"])
+@pytest.mark.parametrize(
+    ("clients", "denied", "status"),
+    [(4, [2], Status4.ACCESS), (4, [2], Status4.LOCKED), (16, range(16), Status4.ACCESS)],
+    ids=["one", "one-locked", "all"],
+)
 def test_a_client_that_cannot_open_its_file_ends_the_job(
-    job: Run, clients: int, denied: Sequence[int]
+    job: Run, clients: int, denied: Sequence[int], status: Status4
 ) -> None:
     """Before the first I/O. The others leave; what the server keeps of this one ends by itself."""
     machines = {f"m{number}" for number in denied}
@@ -274,11 +278,11 @@ def test_a_client_that_cannot_open_its_file_ends_the_job(
 
     def deny(call: Call) -> Answer | None:
         denies = opens_its_own(call) and call.credentials.machine in machines
-        return Answer(status=Status4.ACCESS) if denies else None
+        return Answer(status=status) if denies else None
 
     outcome = job(
         deny, version=4, nclients=clients, client_name="m%d", filename="r", error=None,
-        refused="OPEN: Permission denied: NFS4ERR_ACCESS", **READING,
+        refused=f": NFS4ERR_{status.name}", **READING,
     )  # fmt: skip
     assert outcome.calls(Nfs4.READ) == []
     opens = [call for call in outcome.calls(Nfs4.OPEN) if opens_its_own(call)]

@@ -76,6 +76,7 @@ class Status4(IntEnum):
     BADTYPE = 10007
     DELAY = 10008
     EXPIRED = 10011
+    LOCKED = 10012
     GRACE = 10013
     CLID_INUSE = 10017
     NOFILEHANDLE = 10020
