@@ -429,6 +429,21 @@ static int step_conns(struct group *group, struct awaited *awaited)
 	return 0;
 }
 
+/* client_start=: clients that are ready keep their leases, Kerberos contexts and connections while
+ * others are to begin. */
+static void tick_ready(struct group *group)
+{
+	if (group->job.clock.now - group->last_tick < TICK)
+		return;
+	group->last_tick = group->job.clock.now;
+	for_each_conn (group, conn) {
+		if (!conn || !conn->ready)
+			continue;
+		conn->ops->reap(conn, false);
+		conn->ops->tick(conn);
+	}
+}
+
 /*
  * Takes steps until all connections are done, from the first on: with nclients= a few at a time,
  * since servers queue few new connections, and Linux's closes the oldest of more than 64 that it
@@ -458,6 +473,8 @@ static int await_conns(struct group *group, group_step *step, uint64_t time, boo
 		error = step_conns(group, &awaited);
 		if (error || !(awaited.pending || awaited.held))
 			break;
+		if (awaited.held)
+			tick_ready(group);
 		if (awaited.done != done)
 			patience = patience_begin(clock_now(), time);
 		error = wait_part(awaited.polls, awaited.pending,

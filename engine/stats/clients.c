@@ -221,9 +221,10 @@ static bool has_cause(const struct client_figures *client)
 	return !client->operations || !outages_over(client->outages);
 }
 
+/* `other` has a cause. */
 static bool is_alike(const struct client_figures *one, const struct client_figures *other)
 {
-	return has_cause(one) && has_cause(other) && !one->operations == !other->operations &&
+	return has_cause(one) && !one->operations == !other->operations &&
 	       !strcmp(one->why, other->why);
 }
 
@@ -232,6 +233,8 @@ static uint32_t count_alike(const struct client_figures *clients, uint32_t count
 {
 	uint32_t alike = 0;
 
+	if (!has_cause(&clients[at])) /* most have none: do not compare each with all others */
+		return 0;
 	for (uint32_t i = 0; i < count; i++) {
 		if (!is_alike(&clients[i], &clients[at]))
 			continue;

@@ -75,8 +75,8 @@ struct rpc_context_ops {
 			 struct xdr_in *in);
 	const char *(*error)(const struct rpc_credentials *credentials);
 
-	/* Called about every 100 ms while the connection is up. True: step() must make a context
-	 * before the next call is sent. */
+	/* Called while the connection is up, about every 100 ms or, between, when renew_at() has
+	 * come. True: step() must make a context before the next call is sent. */
 	bool (*due)(struct rpc_credentials *credentials, uint64_t now);
 	/* When due() next has something to do, unless the server denies a call before. */
 	uint64_t (*renew_at)(const struct rpc_credentials *credentials);

@@ -557,6 +557,19 @@ def test_idle_clients_renew_their_leases_and_connect_again(job: Run) -> None:
     assert _over(outcome, Nfs4.DESTROY_SESSION) == _over(outcome, Nfs4.BIND_CONN_TO_SESSION)
 
 
+def test_clients_that_wait_for_others_to_begin_renew_their_leases(job: Run) -> None:
+    """A lease of a second, in which one client begins; its first SEQUENCE is no renewal."""
+    outcome = job(
+        version=4, nclients=3, client_start=1, client_name="m%d", filename="r",
+        terms=lambda: Terms(lease=1), **READING,
+    )  # fmt: skip
+    calls = outcome.calls(Nfs4.CREATE_SESSION, Nfs4.SEQUENCE)
+    machines = [call.credentials.machine for call in calls]
+    waited = calls[: machines.index("m2")]
+    renewals = [call for call in waited if call.procedure is Nfs4.SEQUENCE]
+    assert Counter(call.credentials.machine for call in renewals)["m1"] > 1
+
+
 # --- what they cannot have ---
 
 
