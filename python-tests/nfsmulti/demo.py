@@ -15,9 +15,10 @@ from nfsmulti.folders import run_folder
 from nfsmulti.lab import LabConfig
 from nfsmulti.paths import COMMAND, RESULTS
 from nfsmulti.report import pages
+from nfsmulti.report.naming import naming
 from nfsmulti.run.place import InLab, Target, asked
 from nfsmulti.run.plan import Plan, ordered
-from nfsmulti.run.record import Meter, Record, now_text, write_machine
+from nfsmulti.run.record import Meter, Record, called, now_text, write_machine
 from nfsmulti.run.runner import run_in_place
 from nfsmulti.scenario import CellSpec, Scale
 from nfsmulti.screen import Screen
@@ -47,7 +48,7 @@ def demo() -> None:
     out.print(said.format(lacking=lacking), end="\n\n")
     record = _begun("lab" if namespaces else "loopback")
     cells = record.plan.cells
-    with _Quiet(out, cells, len(cells), set()) as meter:
+    with _Quiet(out, cells, len(cells), set(), naming(record.summary)) as meter:
         for name in record.plan.places:
             wanted = WORKLOADS[name]
             config = LabConfig(wanted.paths, limits=wanted.limits, memory=lacking is not None)
@@ -96,7 +97,7 @@ class _Quiet(Meter):
         """Say why a cell failed."""
         self.over()
         if cell.status != "done":
-            self.note(f"{cell.id} failed: {cell.why}")
+            self.note(f"{called(cell, self.name)} failed: {cell.why}")
 
 
 class Loopback(Target):

@@ -353,10 +353,10 @@ class Meter(Bar, Watcher):
         cells: Sequence[PlannedCell],
         total: int,
         guests: set[str],
-        name: Callable[[Cell], str] = lambda cell: cell.id,
+        name: Callable[[Cell], str],
     ):
         super().__init__(out, "starting", expected_seconds(cells, guests))
-        self._total, self._guests, self._name = total, guests, name
+        self._total, self._guests, self.name = total, guests, name
         self._bandwidths: deque[float] = deque(maxlen=_SPARKS)
         self._seconds, self._done, self._place = 0.0, 0.0, f"{total}"
 
@@ -365,7 +365,7 @@ class Meter(Bar, Watcher):
         self._seconds = _seconds_of(cell, self._guests)
         self._place = f"{cell.order}/{self._total}"
         self._bandwidths.clear()
-        self.show(f"{self._place} {called(as_planned(cell), self._name)}")
+        self.show(f"{self._place} {called(as_planned(cell), self.name)}")
 
     def tick(self, seconds: float, now: Live | None) -> None:
         """Move on, up to where the cell should end, and show what it does."""
@@ -380,7 +380,7 @@ class Meter(Bar, Watcher):
         """Print what the cell has found, which of a warm-up does not count."""
         self.over()
         if cell.repeat:
-            self.console.print(f"{self._place:>7} {called(cell, self._name)}: {said(cell)}")
+            self.console.print(f"{self._place:>7} {called(cell, self.name)}: {said(cell)}")
 
     def over(self) -> None:
         """Move to where the cell should end, without a line for it."""
