@@ -73,6 +73,8 @@ def _unknown(words: str) -> HarnessError:
 
 
 SOAK = "NFSMULTI_SOAK"  # what is asked of the tests in test_soak.py, as JSON
+_ON_DATA = "test_data_are_read_back_as_they_were_written"
+_ON_ENTRIES = "test_entries_are_made_found_and_removed_once"
 _PASS_SECONDS = 25  # a round, which writes and reads, is about a minute with what is between
 
 
@@ -99,9 +101,9 @@ def soak(
         }
         # CI: what is missing is a failure.
         env = {SOAK: json.dumps(asked), "CI": "true"}
-        part = testrun.Part("soak", "", testrun.files("test_soak.py"), env)
-        chosen = "test_entries_are" if entries else "test_data_are"
-        with testrun.under_way(part, ["-k", chosen, "-q", "-s", "--timeout=0"]) as process:
+        (file,) = testrun.files("test_soak.py")
+        part = testrun.Part("soak", "", [f"{file}::{_ON_ENTRIES if entries else _ON_DATA}"], env)
+        with testrun.under_way(part, ["-q", "-s", "--timeout=0"]) as process:
             status = process.wait()
     print(f"{shown(folder)} holds the sums, the faults of each pass and fio's output.")
     sys.exit(status)

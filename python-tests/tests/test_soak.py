@@ -10,7 +10,7 @@ import io
 import json
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -87,28 +87,37 @@ def test_entries_are_made_found_and_removed_once(
 @pytest.mark.parametrize(
     ("words", "chosen", "asked"),
     [
-        (("--minutes=2", "--paths=3"), "test_data_are", _Soak(2, 25, 1, 3)),
-        (("--entries=7", "--nfsvers=4.2"), "test_entries_are", _Soak(20, 25, 1, 4, "4.2", 7)),
+        (
+            ("--minutes=2", "--paths=3"),
+            test_data_are_read_back_as_they_were_written,
+            _Soak(2, 25, 1, 3),
+        ),
+        (
+            ("--entries=7", "--nfsvers=4.2"),
+            test_entries_are_made_found_and_removed_once,
+            _Soak(20, 25, 1, 4, "4.2", 7),
+        ),
     ],
+    ids=["data", "entries"],
 )
 def test_the_command_runs_one_of_these(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     words: tuple[str, ...],
-    chosen: str,
+    chosen: Callable[..., None],
     asked: _Soak,
 ) -> None:
-    run: list[tuple[testrun.Part, Sequence[str]]] = []
+    run: list[testrun.Part] = []
 
     @contextmanager
-    def under_way(part: testrun.Part, arguments: Sequence[str]) -> Iterator[SimpleNamespace]:
-        run.append((part, arguments))
+    def under_way(part: testrun.Part, _: Sequence[str]) -> Iterator[SimpleNamespace]:
+        run.append(part)
         yield SimpleNamespace(wait=lambda: 3)
 
     monkeypatch.setattr(testrun, "under_way", under_way)
     assert call_harness("soak", *words, f"--results={tmp_path / 'soak'}").status == 3
-    ((part, arguments),) = run
-    assert [*arguments][:2] == ["-k", chosen]
+    (part,) = run
+    assert [*part.words] == [f"{__file__}::{chosen.__name__}"]
     given = typed.read(_Soak, json.loads(part.env[commands.SOAK]))
     assert replace(given, folder="") == asked
     assert Path(given.folder) == tmp_path / "soak"
