@@ -25,6 +25,15 @@ SCHEMA = "nfsmulti-summary"
 VERSION = 1
 FILE = "summary.json"
 
+# What has a command of its own, instead of `run`. One that was interrupted is begun anew.
+GONE = "mount"  # since 0.7.0; earlier runs are still read
+OWN_COMMANDS = {
+    "demo": "demo",
+    "client-cost": "bench client-cost",
+    GONE: "bench mount",
+    "stall": "bench stall",
+}
+
 Status = Literal["done", "failed", "waiting", "skipped"]
 Factor = str | int | float | bool
 
@@ -292,6 +301,11 @@ class Summary:
     def done(self) -> list[Cell]:
         """The cells that ran and did not fail."""
         return [cell for cell in self.cells if cell.status == "done"]
+
+    @property
+    def to_end(self) -> str:
+        """What to do about cells that still wait."""
+        return "begin it anew" if self.scenario in OWN_COMMANDS else "continue it with run --resume"
 
     @property
     def hosts(self) -> int:

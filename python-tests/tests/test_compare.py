@@ -597,6 +597,21 @@ def test_history_without_a_finished_run_says_what_there_is(tmp_path: Path) -> No
     assert "Left out: 2026-12-01 17:00: 4 of its cells have not run" in refusal(*there)
 
 
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("demo", "start one: ./nfsmulti demo"),
+        ("stall", "start one: ./nfsmulti bench stall"),
+        (
+            "mount",
+            "bench mount is gone since 0.7.0: --results=DIR names the folder of earlier runs",
+        ),
+    ],
+)
+def test_history_names_the_command_that_there_is(tmp_path: Path, name: str, remedy: str) -> None:
+    assert refusal("history", name, "--results", str(tmp_path)).endswith(f"of {name}\n  {remedy}")
+
+
 @pytest.mark.full
 def test_figures_beside_a_short_word_have_one_line_on_a_phone(tmp_path: Path) -> None:
     _compare(tmp_path, dd(), dd(slower=1.3, seed=2))

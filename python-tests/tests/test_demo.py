@@ -18,6 +18,8 @@ from nfsmulti.lab import LabConfig
 from nfsmulti.lab.ganesha import plugins
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import find, run
+from nfsmulti.report.answer import caveats
+from nfsmulti.run.record import Record, Watcher
 from nfsmulti.summary import Cell, Figures, Summary
 
 _SECONDS = 3.0
@@ -86,6 +88,14 @@ def test_the_headline_has_every_ratio() -> None:
     assert not showcase.REPORT.findings(summary)
 
 
+def test_an_interrupted_demo_is_begun_anew() -> None:
+    """There is no `run demo --resume`."""
+    summary = _summary("randread", [10] * 3, [40] * 3)
+    summary.cells[-1] = dataclasses.replace(summary.cells[-1], status="waiting")
+    (said,) = caveats(summary, [], "")
+    assert said == "Interrupted: 1 of 6 cells have not run: begin it anew."
+
+
 def _shorten(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setattr(showcase, "SECONDS", 0.5)
     monkeypatch.setattr(demo, "STORY", dataclasses.replace(showcase.STORY, repeats=1))
@@ -122,6 +132,23 @@ def test_a_row_that_fails_leaves_the_others(
     assert "fsperf was not measured: no server started see its log" in printed
     assert "(randread) times the bandwidth of one connection." in printed
     assert "4 of 6 cells failed and are missing: all with workload dd and fsperf" in printed
+
+
+def test_a_cell_that_fails_is_called_as_on_its_page(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run_in_place(
+        record: Record, name: str, make: object, engine: object, watcher: Watcher
+    ) -> None:
+        for cell in record.waiting(name):
+            watcher.end(record.fail(cell, "fio: gone"))
+
+    _shorten(monkeypatch, tmp_path)
+    monkeypatch.setattr(demo, "run_in_place", run_in_place)
+    with pytest.raises(SystemExit):
+        demo.demo()
+    printed = capsys.readouterr().out
+    assert "  randread, one, repeat 1 failed: fio: gone\n" in printed
 
 
 def test_demo_leaves_figures_a_plot_and_what_to_type_next(

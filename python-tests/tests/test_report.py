@@ -233,7 +233,7 @@ def test_failed_and_waiting_cells_are_named() -> None:
     text = report_of(made.summary())
     assert "⚠ 1 of 5 cells failed and are missing: all with streams 5. ⚠ Interrupted: 1 of" in text
     assert "| write, 5 streams | 1 | server \\| gone |" in text
-    assert "`--resume` continues it." in text
+    assert "have not run: continue it with run --resume." in text
     assert "| read, 1 stream | 1 |" in text
     assert (
         f"| not measured | 3.71 times (19.4 to 72 MB/s) | {texts.MISSING} | it takes both sides |"

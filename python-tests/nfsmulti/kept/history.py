@@ -22,7 +22,7 @@ from nfsmulti.paths import COMMAND, shown
 from nfsmulti.report import cells, conditions
 from nfsmulti.report.answer import Answer, ran
 from nfsmulti.stats import Ratio, Sample
-from nfsmulti.summary import Summary
+from nfsmulti.summary import GONE, OWN_COMMANDS, Summary
 from nfsmulti.texts import Table
 
 _LEAST = 0.05
@@ -61,8 +61,11 @@ def history(scenario: str, results: Path, *, as_json: bool) -> None:
 def _history(scenario: str, results: Path, *, as_json: bool) -> None:
     runs, left_out = _alike(kept.runs(results, scenario))
     if not runs:
-        words = scenario if scenario == "demo" else f"run {scenario}"
-        remedy = "\n  ".join(left_out) or f"start one: {COMMAND} {words}"
+        words = OWN_COMMANDS.get(scenario, f"run {scenario}")
+        start = f"start one: {COMMAND} {words}"
+        if scenario == GONE:
+            start = f"{words} is gone since 0.7.0: --results=DIR names the folder of earlier runs"
+        remedy = "\n  ".join(left_out) or start
         raise HarnessError(f"{shown(results)} holds no finished run of {scenario}", remedy)
     folder, newest = runs[-1]
     points = marked([(kept.called(folder), run) for folder, run in runs])
@@ -155,7 +158,7 @@ def _alike(folders: Sequence[Path]) -> tuple[list[tuple[Path, Summary]], list[st
 def _why(newest: Summary, run: Summary) -> str | None:
     """Say why a run is left out; None where it is not."""
     if waiting := sum(cell.status == "waiting" for cell in run.cells):
-        return f"{waiting} of its cells have not run: continue it with run --resume"
+        return f"{waiting} of its cells have not run: {run.to_end}"
     if not run.done:
         return "no cell of this run is done"
     if why := why_not(newest, run):

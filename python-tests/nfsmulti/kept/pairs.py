@@ -67,10 +67,7 @@ def why_not(a: Summary, b: Summary) -> str | None:
         values = " and ".join(map(conditions.flat_text, (of_a[what], of_b[what])))
         return f"their {what} differ: {values}"
     if waiting := _unfinished(a, b):
-        return (
-            f"B is not finished: {waiting} cells that A ran are still to run: continue it with"
-            " run --resume"
-        )
+        return f"B is not finished: {waiting} cells that A ran are still to run: {b.to_end}"
     if pairs(a, b) or lost(a, b):
         return None
     if empty := " and ".join(name for name, one in (("A", a), ("B", b)) if not one.done):

@@ -143,9 +143,7 @@ def caveats(summary: Summary, own: Sequence[str], guest: str) -> list[str]:
     if failed := [cell for cell in summary.cells if cell.status == "failed"]:
         found.append(f"{len(failed)} of {total} cells failed and are missing{_lost(summary)}.")
     if waiting := sum(cell.status == "waiting" for cell in summary.cells):
-        found.append(
-            f"Interrupted: {waiting} of {total} cells have not run; `--resume` continues it."
-        )
+        found.append(f"Interrupted: {waiting} of {total} cells have not run: {summary.to_end}.")
     if discards(summary):
         found.append("discard=1: the kernel dropped what READs of 32 KiB and more brought.")
     if part := cells.others_busy(summary.done):
