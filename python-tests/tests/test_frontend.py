@@ -671,7 +671,7 @@ def test_an_installed_harness_refuses_what_needs_sources_or_a_compiler(
 ) -> None:
     """Fio's own nfs engine is built where the distribution's fio has none."""
     why = "needs the project's sources, and this nfsmulti is a package's: run it in a clone"
-    for command in ("test", "faults", "build", "package"):
+    for command in ("test", "faults", "soak", "build", "package"):
         done = installed_machine.run(command)
         assert (done.status, done.stderr) == (1, f"nfsmulti: {command} {why}\n")
     installed_machine.packages(all_but="gcc")
@@ -704,7 +704,7 @@ def test_an_installed_harness_has_its_own_name_and_writes_to_the_users_cache(
 
 def test_commands_import_no_more_python_packages_than_are_asked_for() -> None:
     """A lab's host has none (-S); a run's has none that only the tests' servers take."""
-    own = ("test", "faults")
+    own = ("test", "faults", "soak")
     called = {
         table["call"].partition(":")[0] for name, table in COMMANDS.items() if name not in own
     }
