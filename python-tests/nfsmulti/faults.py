@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from nfsmulti import testrun, texts
+from nfsmulti import machine, testrun, texts
 from nfsmulti.errors import HarnessError
 from nfsmulti.folders import own_folder
-from nfsmulti.machine import versions
 from nfsmulti.paths import RESULTS, shown, write_whole
 from nfsmulti.processes import run
 from nfsmulti.screen import Screen, laid_out
@@ -89,6 +88,11 @@ def soak(
     """Run the test that soaks data, or entries, for as long as is asked; its status is ours."""
     if entries and (minutes, seed) != (None, None):
         raise HarnessError("--entries makes each entry once: leave out --minutes and --seed")
+    if lacking := machine.missing_privileges():
+        raise HarnessError(
+            f"soak breaks the paths of a lab in namespaces, which is not permitted here: {lacking}",
+            "run it as root, with CAP_SYS_ADMIN and CAP_NET_ADMIN",
+        )
     with own_folder(results, RESULTS / "soak") as folder:
         asked = {
             "rounds": minutes or 20,
@@ -105,7 +109,8 @@ def soak(
         part = testrun.Part("soak", "", [f"{file}::{_ON_ENTRIES if entries else _ON_DATA}"], env)
         with testrun.under_way(part, ["-q", "-s", "--timeout=0"]) as process:
             status = process.wait()
-    print(f"{shown(folder)} holds the sums, the faults of each pass and fio's output.")
+    if any(folder.iterdir()):
+        print(f"{shown(folder)} holds the sums, the faults of each pass and fio's output.")
     sys.exit(status)
 
 
@@ -158,7 +163,7 @@ def _write(file: Path, begun: datetime, ended: Sequence[_Ended]) -> None:
     shorts = defaultdict(list)
     for one in filter(lambda cell: cell.short, cells):
         shorts[one.short].append(one.cell)
-    setting = versions()
+    setting = machine.versions()
     paragraphs = [
         "# What jobs do when servers and networks fail",
         headline,

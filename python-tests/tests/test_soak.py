@@ -26,7 +26,7 @@ from lab_faults import FaultKind, Faults
 from soaking import BLOCK, Passes, prefix_of, schedule
 
 from nfsmulti import faults as commands
-from nfsmulti import testrun, typed
+from nfsmulti import machine, testrun, typed
 from nfsmulti.errors import MissingError
 from nfsmulti.fiorun import Engine, Fio, Option
 from nfsmulti.lab import Instances, Lab, LabConfig
@@ -70,12 +70,12 @@ def test_entries_are_made_found_and_removed_once(
     soak: _Soak, engine: Engine, tmp_path: Path
 ) -> None:
     config = LabConfig(soak.paths, instances=Instances.ONE)
-    # So that a short pass takes more than a second, and has its reset.
-    more = {} if soak.entries else {"rate_iops": 1000}
+    entries = soak.entries or 1500
+    more = {"rate_iops": entries // 2}  # so that each pass takes two seconds, and has its reset
     with started_lab(config) as lab:
         fio, folder = Fio(engine, enter=lab.command([])), Path(soak.folder or tmp_path)
         passes = Passes(lab, lab.pool_of(soak.paths, version=soak.version or "4.1"), fio, folder)
-        passes.on_entries(soak.entries or 1500, more)
+        passes.on_entries(entries, more)
     if not passes.sums[FaultKind.RESET]:
         missing(MissingError("this kernel resets no connections (CONFIG_INET_DIAG_DESTROY)"))
     assert passes.sums["reconnects"] > 0
@@ -93,9 +93,9 @@ def test_entries_are_made_found_and_removed_once(
             _Soak(2, 25, 1, 3),
         ),
         (
-            ("--entries=7", "--nfsvers=4.2"),
+            ("--entries=700", "--nfsvers=4.2"),
             test_entries_are_made_found_and_removed_once,
-            _Soak(20, 25, 1, 4, "4.2", 7),
+            _Soak(20, 25, 1, 4, "4.2", 700),
         ),
     ],
     ids=["data", "entries"],
@@ -115,6 +115,7 @@ def test_the_command_runs_one_of_these(
         yield SimpleNamespace(wait=lambda: 3)
 
     monkeypatch.setattr(testrun, "under_way", under_way)
+    monkeypatch.setattr(machine, "missing_privileges", lambda: None)
     assert call_harness("soak", *words, f"--results={tmp_path / 'soak'}").status == 3
     (part,) = run
     assert [*part.words] == [f"{__file__}::{chosen.__name__}"]
@@ -123,9 +124,17 @@ def test_the_command_runs_one_of_these(
     assert Path(given.folder) == tmp_path / "soak"
 
 
+def test_without_privileges_it_says_so_before_any_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "missing_privileges", lambda: "not root")
+    monkeypatch.setattr(testrun, "under_way", None)
+    said = refusal("soak")
+    assert "not permitted here: not root" in said
+    assert said.endswith("run it as root, with CAP_SYS_ADMIN and CAP_NET_ADMIN")
+
+
 def test_entries_take_no_time() -> None:
     said = "--entries makes each entry once: leave out --minutes and --seed"
-    assert refusal("soak", "--entries=7", "--minutes=1") == said
+    assert refusal("soak", "--entries=700", "--minutes=1") == said
 
 
 # --- what they are made of ---
