@@ -267,14 +267,14 @@ def test_slots(depth: int, in_flight: int, local_fio: FioRunner) -> None:
 # --- many clients ---
 
 
-def test_each_client_is_one_of_the_servers(guest_fio: FioRunner) -> None:
+def test_each_client_is_one_of_the_servers(local_fio: FioRunner) -> None:
     """And the one that asked for names is not: it has left. So do all at the end."""
     job = _endless(rw="randread", bs="4k", iodepth=_CLIENTS, nclients=_CLIENTS)
-    with guest_fio.start(pool=_ONE, **job) as process:
+    with local_fio.start(pool=_ONE, **job) as process:
         eventually(lambda: traces(process) > _CLIENTS, _SECONDS)
         assert len(_clients()) == _CLIENTS
         process.signal(signal.SIGINT)
-        stopped_well(guest_fio.finish(process, _SECONDS))
+        stopped_well(local_fio.finish(process, _SECONDS))
 
 
 # --- ends ---

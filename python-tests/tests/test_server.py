@@ -15,7 +15,6 @@ from conftest import refusal
 from made_runs import report_of
 from run_helpers import made_record, own_cells, run_one
 
-from nfsmulti import texts
 from nfsmulti.run import watch
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.record import said
@@ -103,14 +102,17 @@ def _asked(cell: Cell) -> Cell:
 
 def test_report_tells_of_the_server_and_of_cells_that_it_did_not_tell() -> None:
     summary = made_runs.neighbour()
-    assert "## The server" not in report_of(summary)
+    assert "server %" not in report_of(summary)
     cells = [_asked(cell) for cell in summary.cells]
     text = report_of(dataclasses.replace(summary, cells=cells))
-    assert "| workload writer, threads 8 | 8 | 37.5 | 0.0 | 2 | 3.00 | 5,000 |" in text
-    assert "6 of 18 cells have no figures: ssh nas cat: failed (255): refused" in text
+    assert "“server %” is of the server's 8 processors" in text
+    row = r"\| full speed, alone, threads 8 \| read .*\| 37\.5 \| 3\.00 \| 5,000 \|"
+    assert re.search(row, text)
+    assert "6 of 18 cells have no figures of the server: ssh nas cat: failed (255): refused" in text
     untold = [dataclasses.replace(cell, server=None, server_why="refused") for cell in cells]
     text = report_of(dataclasses.replace(summary, cells=untold))
-    assert f"| workload writer, threads 8 {f'| {texts.MISSING} ' * 6}|" in text
+    assert "18 of 18 cells have no figures of the server: refused" in text
+    assert "| server %" not in text
     assert said(untold[0]).endswith("; no figures of the server: refused")
 
 
