@@ -124,7 +124,7 @@ static bool refused(const struct term *term, const struct terms *terms)
 	return true;
 }
 
-/* Refuses negative numbers, which fio takes where the least is 0; fio refuses all others. */
+/* Refuses negative numbers: fio takes them where the least is 0, and makes them of large ones. */
 static int check_numbers(const struct terms *terms)
 {
 	for_each_term (term) {
@@ -136,7 +136,9 @@ static int check_numbers(const struct terms *terms)
 			number = (int)*term_number(term, terms);
 		if (number >= 0)
 			continue;
-		job_log("%s=%lld is negative: give a number from 0 on", term->word, number);
+		job_log("%s=%lld is negative, or was too large for fio: give a number in the "
+			"option's range",
+			term->word, number);
 		return -EINVAL;
 	}
 	return 0;

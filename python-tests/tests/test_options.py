@@ -45,8 +45,8 @@ _BEFORE: _Groups = {
         # From 4 GiB on, fio itself dies of its blocks.
         ({"bs": "4g", "size": "2t", "spread": "stripe"}, "bs"),
         ({"bs": "1t", "size": "2t", "spread": "stripe"}, "bs"),
-        ({"wsize": -1}, "wsize=-1 is negative: give a number from 0 on"),
-        ({"stripe_size": -1}, "stripe_size=-1 is negative: give a number from 0 on"),
+        ({"wsize": -1}, "wsize=-1 is negative"),
+        ({"stripe_size": -1}, "stripe_size=-1 is negative"),
         ({"client_depth": 2}, "give nclients= too"),
         ({"client_start": 9}, "client_start= are for many clients: give nc"),
         ({"url": {"uid": "10000+"}}, "uid=10000+ is for many clients: give nclients= too"),
@@ -123,7 +123,8 @@ _BEFORE: _Groups = {
         ({"proto": "rdma"}, "nclients=4 is for TCP: use proto=tcp"),
         ({"pool": "/tmp"}, "nclients=4 is for TCP: name the mount's export"),
         ({"enter": _SHORT_OF_FILES}, "nclients=4 needs 68 open files, and a process may open 67"),
-        ({"nclients": -1}, "nclients=-1 is negative: give a number from 0 on"),
+        ({"nclients": -1}, "nclients=-1 is negative, or was too large for fio: give a number in"),
+        ({"nclients": 3_000_000_000}, "or was too large for fio: give a number in the option's"),
         (
             {"url": {"gid": "7+", "sec": "krb5"}},
             "gid=7+ is for AUTH_SYS, since with Kerberos all clients are one principal: use sec",
