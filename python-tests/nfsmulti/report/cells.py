@@ -51,7 +51,10 @@ def told(cell: Cell, names: Iterable[str]) -> dict[str, Factor]:
     return found
 
 
-_COUNTED = {"jobs": "job", "connections": "connection", "streams": "stream", "paths": "path"}
+_COUNTED = {
+    "jobs": "job", "connections": "connection", "streams": "stream", "paths": "path",
+    "clients": "client",
+}  # fmt: skip
 # Of a factor with such levels its name says what they mean.
 _SWITCH = {"on", "off", "yes", "no", "none", "True", "False"}
 
