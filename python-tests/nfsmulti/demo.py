@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import secrets
+from collections.abc import Callable
 from typing import Any, Self
 
 from nfsmulti import machine
@@ -47,22 +48,30 @@ def demo() -> None:
     said = (_IN_MEMORY if namespaces else _ON_LOOPBACK) if lacking else _IN_LAB
     out.print(said.format(lacking=lacking), end="\n\n")
     record = _begun("lab" if namespaces else "loopback")
+    try:
+        _measure(record, InLab if namespaces else Loopback, memory=lacking is not None, out=out)
+    finally:  # also of a demo that was interrupted
+        record.end()
+        out.print(f"\n{pages.write(record.folder)}")
+    if record.failed:
+        raise SystemExit(1)
+
+
+def _measure(
+    record: Record, place: Callable[[LabConfig], Target], *, memory: bool, out: Screen
+) -> None:
+    """Measure each workload in its place; one whose servers do not start leaves the others."""
     cells = record.plan.cells
     with _Quiet(out, cells, len(cells), set(), naming(record.summary)) as meter:
         for name in record.plan.places:
             wanted = WORKLOADS[name]
-            config = LabConfig(wanted.paths, limits=wanted.limits, memory=lacking is not None)
-            make = functools.partial(InLab, config) if namespaces else Loopback
+            config = LabConfig(wanted.paths, limits=wanted.limits, memory=memory)
             try:
-                run_in_place(record, name, make, Engine.built(), meter)
-            except HarnessError as error:  # the others are measured
+                run_in_place(record, name, functools.partial(place, config), Engine.built(), meter)
+            except HarnessError as error:
                 meter.note(f"{name} was not measured: {error}")
                 for cell in record.waiting(name):
                     record.fail(cell, error.what)
-    record.end()
-    out.print(f"\n{pages.write(record.folder)}")
-    if record.failed:
-        raise SystemExit(1)
 
 
 def _begun(kind: str) -> Record:
@@ -103,8 +112,8 @@ class _Quiet(Meter):
 class Loopback(Target):
     """The benchmark's own server on 127.0.0.1, which has every file, and caps each connection."""
 
-    def __init__(self) -> None:
-        rate = parse_rate(WORKLOADS[RANDREAD].limits.per_connection or "")
+    def __init__(self, config: LabConfig):
+        rate = parse_rate(config.limits.per_connection or "")
         self._sink = Sink(["--pacing", str(rate // 8)])
 
     def __enter__(self) -> Self:

@@ -119,7 +119,7 @@ def test_a_row_that_fails_leaves_the_others(
     def lab(config: LabConfig) -> demo.Loopback:
         if config.addresses == showcase.WORKLOADS["fsperf"].paths:
             raise HarnessError("no server started", "see its log")
-        return demo.Loopback()
+        return demo.Loopback(LabConfig(limits=showcase.WORKLOADS["randread"].limits))
 
     monkeypatch.setattr(demo, "InLab", lab)
     with pytest.raises(SystemExit):
@@ -132,6 +132,22 @@ def test_a_row_that_fails_leaves_the_others(
     assert "fsperf was not measured: no server started see its log" in printed
     assert "(randread) times the bandwidth of one connection." in printed
     assert "4 of 6 cells failed and are missing: all with workload dd and fsperf" in printed
+
+
+def test_an_interrupt_leaves_the_page_of_what_was_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_: LabConfig) -> demo.Loopback:
+        raise KeyboardInterrupt
+
+    _shorten(monkeypatch, tmp_path)
+    monkeypatch.setattr(machine, "missing_privileges", lambda: None)
+    monkeypatch.setattr(demo, "InLab", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        demo.demo()
+    folder, _ = _left(tmp_path)
+    assert "Interrupted: 6 of 6 cells have not run" in (folder / "report.md").read_text()
+    assert f"{folder.name}/report.html" in capsys.readouterr().out
 
 
 def test_a_cell_that_fails_is_called_as_on_its_page(
