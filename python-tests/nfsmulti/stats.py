@@ -291,15 +291,6 @@ def mean_us(bins: Mapping[int, int]) -> float | None:
 
 AGREE_PERCENT = 10.0
 _FEWEST_WINDOWS = 4  # without which nothing can be told
-MOST_TIMES = 4
-
-SETTLED_RULE = (
-    "If the bandwidth of the two halves of a cell's first repeat differs by more than"
-    f" {AGREE_PERCENT:g} %, or too few samples show whether it does, that repeat runs again, twice"
-    f" as long each time, up to {MOST_TIMES} times its length. The cells that it is compared with"
-    " by repeat, --factors or --setting run as long. All this adds at most half of the run's own"
-    " time, or a minute."
-)
 
 
 @dataclass(frozen=True)

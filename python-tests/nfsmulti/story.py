@@ -275,7 +275,6 @@ class Story:
     left_out: Callable[[Scale, OwnPool], Sequence[str]] = lambda *_: ()
     repeats: int = 3
     quick_repeats: int = 3  # the fewest that give an interval
-    lengthens: bool = True  # not where the size of a transfer is a factor, or their number costs
 
     @functools.cached_property
     def report(self) -> Report:

@@ -198,8 +198,9 @@ class Cell:
     `write_over_time` likewise the clat's p50_us and p99_us; `marks` the figures, from 0, in which
     there were reconnects, failovers, retransmissions or delayed replies. `server` is what the
     server told, None where nobody asked, or where `server_why` says in a line why there is no
-    answer. It ran `times` its planned length (or moved its data so many times), and `settled` tells
-    whether its two halves agreed (see stats.py), None where nothing was written down of that.
+    answer. `settled` tells whether
+    its two halves agreed (see stats.py), None where nothing was written down of that; versions
+    before 0.7.0 then ran it again, `times` its planned length.
     `parts` are of its responses, where the kernel stamped replies; `mount_calls` by read and write.
     `clients` are of a cell of many NFS clients, `restart` of one in which their server was
     restarted.
@@ -282,8 +283,7 @@ class Summary:
 
     A demo is one as well, whose kind may be loopback.
 
-    Before its cells, each combination of factors ran for `warm_up_s`, for nothing. A cell that did
-    not settle was lengthened to `most_times` its length at most.
+    Before its cells, each combination of factors ran for `warm_up_s`, for nothing.
     """
 
     scenario: str
@@ -295,7 +295,6 @@ class Summary:
     place: dict[str, Any]
     cells: list[Cell]
     warm_up_s: float = 0.0
-    most_times: int = 1
 
     @property
     def done(self) -> list[Cell]:

@@ -17,7 +17,7 @@ from nfsmulti.paths import ROOT
 from nfsmulti.report import cells
 from nfsmulti.report.measures import WAYS
 from nfsmulti.report.story import Section
-from nfsmulti.stats import SETTLED_RULE, Sample
+from nfsmulti.stats import AGREE_PERCENT, Sample
 from nfsmulti.summary import Cell, Summary
 from nfsmulti.texts import Table
 from nfsmulti.units import parse_rate
@@ -30,6 +30,10 @@ KERNEL_LAB = (
     " server in memory (tmpfs)."
 )
 
+_UNSETTLED = (
+    f"the bandwidth of their halves differs by more than {AGREE_PERCENT:g} %, or they are too short"
+    " to tell: --runtime makes them longer"
+)
 _SHOWN = 4  # of a list of more than twice as many
 _ALL = "in sum"
 
@@ -46,7 +50,7 @@ def table(summary: Summary, environment: Mapping[str, Any]) -> Table:
         f"each cell for {summary.warm_up_s:g} s at most, before its place is measured; not counted"
     )
     rows.append(["run", "warm-up", warm_up if summary.warm_up_s else "none"])
-    rows += [["run", *row] for row in _lengths(summary)]
+    rows += [["run", *row] for row in _settled(summary)]
     place.pop("fitted", None)  # bare numbers, of which the sentence tells what `limits` do not
     rows += [["place", *row] for row in flat(place)]
     rows += [["place", f"rates {name}", fit.text()] for name, fit in fits(summary).items()]
@@ -67,21 +71,18 @@ def _of_own_server(summary: Summary) -> bool:
     return cells.in_lab(summary) or demo
 
 
-def _lengths(summary: Summary) -> list[list[str]]:
-    """Return the rule by which cells are lengthened, and how many were, or did not settle by it."""
-    if summary.most_times == 1:
-        return []
-    groups = cells.by_name(summary.done).values()
-    first = [min(found, key=lambda cell: cell.order) for found in groups]
-    lengthened = sum(cell.times > 1 for cell in first)
-    unsettled = sum(cell.settled is False for cell in first)
+def _settled(summary: Summary) -> list[list[str]]:
+    """Return how many cells did not settle, and how many an earlier version ran longer for that."""
+    done = summary.done
+    lengthened = sum(cell.times > 1 for cell in done)
+    # Without a log of its bandwidth nothing is known of a cell.
+    unsettled = sum(cell.settled is False and bool(cell.over_time) for cell in done)
     found = {
-        "lengthened": (lengthened, "`times` above 1"),
-        "did not settle": (unsettled, "`settled` False"),
+        "lengthened": (lengthened, "`times` above 1 in cells.csv"),
+        "did not settle": (unsettled, f"`settled` False in cells.csv: {_UNSETTLED}"),
     }
-    return [["length of cells", SETTLED_RULE]] + [
-        [what, f"{n} of {len(first)}: those with {words} in cells.csv" if n else "none"]
-        for what, (n, words) in found.items()
+    return [
+        [what, f"{n} of {len(done)}: those with {words}"] for what, (n, words) in found.items() if n
     ]
 
 

@@ -87,7 +87,7 @@ def _mean(found: list[Cell]) -> str:
 
 
 def _seconds(cell: Cell) -> float | None:
-    """Return the time of one transfer; a cell that was lengthened makes several."""
+    """Return the time of one transfer; one that an earlier version lengthened makes several."""
     return measures.longest_s(cell) / cell.times or None
 
 

@@ -20,8 +20,8 @@ from nfsmulti.fiorun import Engine
 from nfsmulti.paths import JOBFILES, shown, write_json
 from nfsmulti.processes import run
 from nfsmulti.run.place import VERSION_NAMES
-from nfsmulti.scenario import FOR_HARNESS, CellSpec, timed
-from nfsmulti.summary import Cell, Factor
+from nfsmulti.scenario import FOR_HARNESS, CellSpec
+from nfsmulti.summary import Factor
 
 FILE = "plan.json"
 WARM_UP_SECONDS = 2.0
@@ -50,8 +50,6 @@ _GSS_CONTEXT_GONE = (
 # What the harness itself gives fio, or what a cell would be another one with.
 _OURS = {"pool", "ioengine", "filename", "filename_format", "directory", "name"}
 _OURS |= FOR_HARNESS | {"exec_postrun", "bwavgtime", "loops"}
-# What all lengthening may add: this part of the run's own time, or so many seconds.
-_SHARE, _SPARE_SECONDS = 0.5, 60.0
 
 
 @dataclass(frozen=True)
@@ -90,10 +88,8 @@ class Plan:
 
     `left_out` says in a line each what of the scenario is not run. `cells` are in the order of
     running, which `seed` has chosen. `probes` are what is run in a place, by its name, before its
-    limits are set, to fit these to the machine. A cell may be lengthened to `most_times` its length
-    (see below); cells that differ in no factor but the `further` ones, which the user has added
-    to compare their values, run equally long.
-    `directory` is the run's own on the pool, which `keep` leaves there.
+    limits are set, to fit these to the machine. `directory` is the run's own on the pool, which
+    `keep` leaves there.
     """
 
     scenario: str
@@ -109,8 +105,6 @@ class Plan:
     probes: dict[str, CellSpec] = field(default_factory=dict)
     setting: Setting | None = None
     server_command: str = ""
-    most_times: int = 1
-    further: tuple[str, ...] = ()
     directory: str = ""
     keep: bool = False
 
@@ -366,50 +360,3 @@ def _lists(question: str, name: str, cwd: Path | None) -> bool:
     """Ask fio, which answers with status 0 and the nearest name where it does not know this one."""
     said = run(["fio", question], timeout=_SECONDS, cwd=cwd).stdout
     return bool(re.search(rf"^\s*{name}\b", said, re.MULTILINE))
-
-
-# --- how long a cell runs: as planned, or longer where its figure does not settle by then ---
-# fio's own `steadystate` ends each run at another time, so that repeats could not be paired; it
-# looks once a second, which is too coarse for a short cell, and without group_reporting at each
-# job alone.
-
-
-def lengthened(cell: PlannedCell, times: int) -> PlannedCell:
-    """Return a cell that goes on so many times as long, or moves its data so many times."""
-    if times == 1:
-        return cell
-    spec = cell.spec
-    seconds = times * spec.seconds
-    more: dict[str, Factor | None] = {"loops": times}
-    if spec.options.get("time_based"):
-        more = timed(seconds)
-    longer = dataclasses.replace(spec, options={**spec.options, **more}, seconds=seconds)
-    return dataclasses.replace(cell, spec=longer)
-
-
-def decided(cell: PlannedCell, plan: Plan, cells: Sequence[Cell]) -> int | None:
-    """Return how many times as long those were that it is compared with; None: none is done."""
-    own = _alike(plan, cell.spec.factors)
-    done = (one for one in cells if one.status == "done" and _alike(plan, one.factors) == own)
-    return next((one.times for one in done), None)
-
-
-def _alike(plan: Plan, factors: Mapping[str, Factor]) -> str:
-    """Name the cells that run equally long: repeats of a cell, with whatever further factors."""
-    return name_of({name: value for name, value in factors.items() if name not in plan.further})
-
-
-def may_double(cell: PlannedCell, times: int, plan: Plan, cells: Sequence[Cell]) -> bool:
-    """Tell whether a cell that did not settle in `times` its length may run twice as long.
-
-    What that adds is counted with those that are to run as long, and with its shorter tries.
-    """
-    if 2 * times > plan.most_times:
-        return False
-    lengths = {_alike(plan, one.factors): one.times for one in cells if one.status == "done"}
-    lengths[_alike(plan, cell.spec.factors)] = 2 * times
-    added = 0.0
-    for name, longer in lengths.items():
-        specs = [one.spec for one in plan.cells if _alike(plan, one.spec.factors) == name]
-        added += (longer - 1) * (sum(spec.seconds for spec in specs) + specs[0].seconds)
-    return added <= max(_SHARE * sum(one.spec.seconds for one in plan.cells), _SPARE_SECONDS)

@@ -173,7 +173,6 @@ def waiting_run(plan: Plan, place: dict[str, Any]) -> Summary:
         place=place,
         cells=[waiting_cell(cell) for cell in plan.cells],
         warm_up_s=WARM_UP_SECONDS if warm_ups(plan.cells) else 0.0,
-        most_times=plan.most_times,
     )
 
 

@@ -36,9 +36,6 @@ from nfsmulti.run.plan import (
     Plan,
     PlannedCell,
     Setting,
-    decided,
-    lengthened,
-    may_double,
     warm_ups,
     warmed,
 )
@@ -154,45 +151,11 @@ class _Runs:
                 self.watcher.begin(cell)
                 self.watcher.end(self.record.fail(cell, error.what))
                 continue
-            done = self._settled(cell)
+            done = self._run(cell)
             self.record.set(done)
             self.watcher.end(done)
             if self.place.trouble():
                 return
-
-    def _settled(self, planned: PlannedCell) -> Cell:
-        """Run a cell as long as its other repeats; the first that is done decides how long."""
-        record, note = self.record, self.watcher.note
-        known = decided(planned, record.plan, record.cells)
-        done = self._run(planned, known or 1)
-        while not known and done.status == "done" and done.settled is False:
-            times = 2 * done.times
-            if not may_double(planned, done.times, record.plan, record.cells):
-                break
-            note(f"{planned.id} did not settle: running it again, {times} times its length")
-            longer = self._again(planned, record.folder / done.folder, times)
-            if longer.status != "done":
-                note(f"{planned.id} failed at that length ({longer.why}): the shorter run counts")
-                break
-            done = longer
-        return done
-
-    def _again(self, planned: PlannedCell, folder: Path, times: int) -> Cell:
-        """Run a cell again; where it does not get done, `folder` then has what it had before."""
-        kept = folder.with_name(f"{folder.name}.kept")
-        shutil.rmtree(kept, ignore_errors=True)  # of a harness that was killed
-        if folder.exists():
-            folder.rename(kept)
-        done = False
-        try:
-            longer = self._run(planned, times)
-            done = longer.status == "done"
-        finally:
-            if not done and kept.exists():
-                shutil.rmtree(folder, ignore_errors=True)
-                kept.rename(folder)
-            shutil.rmtree(kept, ignore_errors=True)
-        return longer
 
     def _try(self, planned: PlannedCell) -> Cell:
         """Run a cell once, of what may be several tries."""
@@ -204,16 +167,15 @@ class _Runs:
         shutil.rmtree(self.record.folder / cell.folder, ignore_errors=True)
         return cell
 
-    def _run(self, planned: PlannedCell, times: int = 1) -> Cell:
-        longer = lengthened(planned, times)
-        self.watcher.begin(longer)
+    def _run(self, planned: PlannedCell) -> Cell:
+        self.watcher.begin(planned)
         for _ in range(planned.spec.tries):
-            cell = self._try(longer)
+            cell = self._try(planned)
             if cell.status == "done":
                 break
-        if cell.status != "done" and longer.spec.partial:
-            cell = clients.as_many_as_are_taken(longer, cell, self._try, self.record.folder)
-        return dataclasses.replace(cell, times=times)
+        if cell.status != "done" and planned.spec.partial:
+            cell = clients.as_many_as_are_taken(planned, cell, self._try, self.record.folder)
+        return cell
 
 
 def expected(record: Record) -> float:

@@ -31,7 +31,6 @@ from nfsmulti.run.place import VERSION_NAMES, OnPool
 from nfsmulti.run.plan import FILE, Factors, Plan, Setting, crossed, of_engine, ordered, under
 from nfsmulti.run.record import Record, changed, now_text, write_machine
 from nfsmulti.scenario import CellSpec, Choice, GuestPlace, Scale
-from nfsmulti.stats import MOST_TIMES
 from nfsmulti.stories import SCENARIOS
 from nfsmulti.story import Story
 
@@ -84,8 +83,6 @@ def planned(request: Request, name: str) -> tuple[Plan, dict[str, Any]]:
     block = request.setting.name if request.setting else ""
     cells = peaks_first(ordered(under(specs, request.setting), repeats, seed, block))
     places = {cell.spec.place for cell in cells}
-    lengthens = scenario.lengthens and not request.hosts
-    lengthens &= not scale.cell_seconds and not request.amounts.runtime
     plan = Plan(
         scenario=name,
         label=request.label,
@@ -100,8 +97,6 @@ def planned(request: Request, name: str) -> tuple[Plan, dict[str, Any]]:
         probes={name: spec for name, spec in scenario.probes(scale).items() if name in places},
         setting=request.setting,
         server_command=request.server_command,
-        most_times=MOST_TIMES if lengthens else 1,
-        further=(*request.factors, *([block] if block else ())),
         directory=request.directory,
         keep=request.keep,
     )

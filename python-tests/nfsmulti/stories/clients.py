@@ -234,5 +234,4 @@ STORY = Story(
     combinations=_combinations,
     job=job,
     without_urls="clients needs URLs in the pool: a mount is one client, the kernel's",
-    lengthens=False,
 )

@@ -100,5 +100,4 @@ STORY = Story(
         ["directories: the load goes to URLs alone"] * bool(pool.urls and pool.mounts)
     ),
     repeats=5,
-    lengthens=False,
 )

@@ -364,5 +364,4 @@ STORY = Story(
     job=job,
     without_urls="metadata operations need URLs in the pool",
     left_out=_left_out,
-    lengthens=False,
 )
