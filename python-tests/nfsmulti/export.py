@@ -107,11 +107,6 @@ def listing(pool: str, directory: str = "") -> list[Entry]:
     return [Entry(**line) for line in _lines(done)]
 
 
-def usage(pool: str, directory: str) -> Usage:
-    """Count what lies below a directory. Raises HarnessError."""
-    return _usage(_call("usage", pool, directory, seconds=_TREE_SECONDS))
-
-
 def remove(pool: str, directory: str, mark: str, tell: _Tell | None = None) -> Usage:
     """Remove a directory and all below it; what is not there is no error.
 
@@ -132,14 +127,13 @@ def remove_unmarked(
     *,
     enter: Sequence[str] = (),
     seconds: float = _TREE_SECONDS,
-    tell: _Tell | None = None,
 ) -> Usage:
     """Remove a directory that the caller knows to be ours, with all that anybody has in it.
 
     `enter` are the words that lead to where clients are. Raises HarnessError.
     """
     words = ("remove-unmarked", pool, directory)
-    return _usage(_call(*words, seconds=seconds, enter=enter, tell=tell))
+    return _usage(_call(*words, seconds=seconds, enter=enter))
 
 
 def _usage(done: Completed) -> Usage:

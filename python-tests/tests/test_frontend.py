@@ -122,6 +122,8 @@ def test_what_is_mistyped_is_said_last_before_anything_is_installed(
         ("lab strat", "lab has no command 'strat': did you mean start?"),
         ("lab kernel --guest=uml -- true", "the kernel lab has one kernel, so leave it out"),
         ("faults --only STALE", "--only is gone since 0.7.0: use --filter"),
+        ("run dd --directory a", "the pool's URL may name one below the export"),
+        ("run dd --keep", "the command of a cell (report.md) makes its files again"),
         ("compare --format junit", "--format junit is gone since 0.7.0: use --format json"),
         ("compare --format=junit", "--format junit is gone since 0.7.0: use --format json"),
         ("run dd --repet 4", "run: there is no option --repet: did you mean --repeat?"),

@@ -18,7 +18,6 @@ from conftest import call_harness, in_full, refusal, run_harness
 from run_helpers import SHORT, begun, hanging_run, run_quick
 
 from nfsmulti import paths
-from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Lab
 from nfsmulti.processes import Completed, run
 from nfsmulti.run import directory, start
@@ -174,8 +173,8 @@ def test_a_run_that_was_killed_and_clean_change_nothing_of_others(
         (left / "deep/up").parent.mkdir()
         (left / "deep/up").symlink_to("../../foreign", target_is_directory=True)
         clean = [*enter, sys.executable, "-m", "nfsmulti", "clean", f"--pool={pool}"]
-        for words in ([], ["--all"]):
-            argv = [*clean, f"--results={tmp_path / 'results'}", *words]
+        for _ in range(2):
+            argv = [*clean, f"--results={tmp_path / 'results'}"]
             run(argv, timeout=_SECONDS, env=SHORT).check()
             assert not left.exists()
         assert _state(foreign) == before
@@ -247,44 +246,30 @@ def test_a_run_whose_pool_has_gone_stays_to_be_resumed(tmp_path: Path, export: P
     assert _state(folder) == before
 
 
-def test_directory_that_is_there_is_refused(tmp_path: Path, export: Path) -> None:
-    (export / "mine").mkdir()
-    before = _state(export)
-    words = (f"--pool={export}", "--directory=mine", f"--results={tmp_path / 'results'}")
-    done = call_harness("run", "dd", "--quick", *words)
-    assert done.status == 1
-    assert re.search(r"nfsmulti: .*mine.* is there already", done.stderr), done.stderr
-    assert "report" not in done.stdout
-    assert _state(export) == before
-
-
-def test_what_is_kept_is_named_and_cleaned(tmp_path: Path, export: Path) -> None:
+def test_what_stays_is_named_and_cleaned(tmp_path: Path, export: Path, noted: Path) -> None:
     results = tmp_path / "results"
     renamed = "nfsmulti-20260101T000000Z-0123abcd-mine"  # by a user, who wants to keep it
     (export / renamed).mkdir()
-    before = _state(export)
-    words = [f"--pool={export}", "--repeat=1", "--keep", "--directory=kept"]
-    done = run_quick(results, "oltp", *words)
-    assert done.status == 0, done.stdout + done.stderr
-    last = done.stdout.splitlines()[-1]
-    clean = f"./nfsmulti clean --pool={export} --results {paths.shown(results)}"
-    assert re.fullmatch(rf"kept/ stays on the server \(\d.*B\); remove it with: {clean}", last)
     other = export / "nfsmulti-20260101T000000Z-0123abcd"  # of another machine, it may be
     other.mkdir()
-    cleaned = call_harness("clean", f"--pool={export}", "--results", str(results))
-    assert re.search(r"^kept/ is removed \(3 entries, ", cleaned.stdout), cleaned.stdout
-    assert f"{other.name}/ stays: " in cleaned.stdout
+    before = _state(export)
+    left = Leftover(str(export), new_name(), _MARK, 1000)
+    (export / left.directory / _MARK).mkdir(parents=True)
+    left.save(noted)
+    clean = f"./nfsmulti clean --pool={export} --results {paths.shown(results)}"
+    said = f"{left.directory}/ stays on the server (up to 1.0 kB); remove it with: {clean}"
+    assert left.text(results) == said
+    where = ("clean", f"--pool={export}", "--results", str(results))
+    cleaned = call_harness(*where)
+    assert cleaned.status == 0
+    assert f"{left.directory}/ is removed (2 entries, 0 bytes)\n" in cleaned.stdout
     assert renamed not in cleaned.stdout + cleaned.stderr
-    every = ("clean", f"--pool={export}", "--results", str(results), "--all")
-    for typed in ([], ["nfsmulti-20260101T000000Z-0123abce"]):
-        assert call_harness(*every, *typed).status == 1
-    for name in ("mine", renamed, f"{other.name}/../mine", f"./{other.name}"):
-        with pytest.raises(HarnessError, match="runs make up no such name"):
-            call_harness(*every, name)
-    assert other.is_dir()
-    cleaned = call_harness(*every, other.name, "--json")
-    assert json.loads(cleaned.stdout)[other.name]["became"] == "removed"
     assert _state(export) == before
+    told = json.loads(call_harness(*where, "--json").stdout)
+    assert {name: one["became"] for name, one in told.items()} == {other.name: "stays"}
+    by_hand = told[other.name]["text"].partition("if it is yours: ")[2]
+    run(["sh", "-c", by_hand], timeout=_SECONDS).check()
+    assert not other.exists()
 
 
 @pytest.fixture
@@ -300,28 +285,26 @@ def _cleaned(folder: Path) -> Completed:
 
 
 _MARK = "nfsmulti-mark-0123456789abcdef0123456789abcdef"
-_NOTE = {"directory": "home", "mark": _MARK, "bytes": 0, "counted": False}
+_OURS = "nfsmulti-20260101T000000Z-0123abcd"
+_NOTE = {"directory": _OURS, "mark": _MARK, "bytes": 0}
 _CRAFTED: dict[str, tuple[object, str]] = {
-    "no mark": ({**_NOTE, "mark": ""}, '"home" has no mark, which runs make since 0.7.0'),
+    "no mark": ({**_NOTE, "mark": ""}, f'"{_OURS}" has no mark, which runs make since 0.7.0'),
     "a name that is there": ({**_NOTE, "mark": "alice"}, "its mark is none that a run writes"),
-    "0.6.0": (
-        {**_NOTE, "mark": "nfsmulti-20260101T000000Z-0123abcd"},
-        "its mark is none that a run writes",
-    ),
+    "0.6.0": ({**_NOTE, "mark": _OURS}, "its mark is none that a run writes"),
     "below": ({**_NOTE, "mark": f"alice/{_MARK}"}, "its mark is none that a run writes"),
     "newline": ({**_NOTE, "mark": f"{_MARK}\n"}, "its mark is none that a run writes"),
     "number": ({**_NOTE, "mark": 5}, ".mark: 5 is not a text"),
     "list": ({**_NOTE, "directory": ["home"]}, ".directory: ['home'] is not a text"),
     "root": ({**_NOTE, "directory": ""}, "its directory is none that"),
-    "up": ({**_NOTE, "directory": "a/../home"}, "its directory is none that"),
-    "slash": ({**_NOTE, "directory": "home/"}, "its directory is none that"),
-    "absolute": ({**_NOTE, "directory": "/home"}, "its directory is none that"),
+    "another's": ({**_NOTE, "directory": "home"}, "its directory is none that"),
+    "up": ({**_NOTE, "directory": f"a/../{_OURS}"}, "its directory is none that"),
+    "slash": ({**_NOTE, "directory": f"{_OURS}/"}, "its directory is none that"),
+    "absolute": ({**_NOTE, "directory": f"/{_OURS}"}, "its directory is none that"),
     "pool": ({**_NOTE, "pool": "nfs://\u001b]0;/x"}, "its pool is none that"),
     "half a character": ({**_NOTE, "pool": "/\ud800"}, "its pool is none that"),
     "no bytes": ({**_NOTE, "bytes": -1}, ".bytes: -1 is below 0"),
     "an array": ([_NOTE], "is not an object"),
-    "none there": (_NOTE, '"home" is not the directory that was made'),
-    "a run's name": ({**_NOTE, "directory": "nfsmulti-20260101T000000Z-0123abcd"}, "is not the"),
+    "none there": (_NOTE, f'"{_OURS}" is not the directory that was made'),
 }
 
 
@@ -331,7 +314,7 @@ def test_a_note_is_no_proof(tmp_path: Path, export: Path, noted: Path, name: str
     note, why = _CRAFTED[name]
     (export / "home/alice").mkdir(parents=True)
     (export / "home/file").write_text("mine")
-    (export / "nfsmulti-20260101T000000Z-0123abcd").mkdir()
+    (export / _OURS / "alice").mkdir(parents=True)
     if isinstance(note, dict):
         note = {"pool": str(export), **note}
     (noted / FILE).write_text(json.dumps(note))
@@ -348,12 +331,12 @@ def test_a_note_that_is_a_link_is_refused(tmp_path: Path, export: Path, noted: P
     """The run that it leads to may be going on."""
     live = tmp_path / "live"
     live.mkdir()
-    with run_directory(live, str(export), "kept", 0, keep=True):
+    with run_directory(live, str(export), 0) as name:
         (noted / FILE).symlink_to(live / FILE)
         done = _cleaned(tmp_path)
         assert done.status == 1
         assert "a link, which no run makes" in done.stdout
-        assert (export / "kept").is_dir()
+        assert (export / name).is_dir()
 
 
 def test_a_long_removal_is_told(
@@ -363,10 +346,10 @@ def test_a_long_removal_is_told(
     wait = Answer(act=False, status=Status.JUKEBOX)  # for 3 s
     with (
         ScriptedServer(on(Nfs.REMOVE, wait, first=5)) as server,
-        run_directory(tmp_path, server.url(), "kept", 0, keep=False),
+        run_directory(tmp_path, server.url(), 0) as name,
     ):
-        server.create("kept/file", b"ours")
-    assert capsys.readouterr().out == "removing kept/: 0 entries so far\n"
+        server.create(f"{name}/file", b"ours")
+    assert capsys.readouterr().out == f"removing {name}/: 0 entries so far\n"
 
 
 def test_a_terminal_has_no_line_of_a_removal_that_is_over(
@@ -374,10 +357,10 @@ def test_a_terminal_has_no_line_of_a_removal_that_is_over(
 ) -> None:
     monkeypatch.setattr(Lines, "is_terminal", True)
     (tmp_path / "export").mkdir()
-    with run_directory(tmp_path, str(tmp_path / "export"), "kept", 0, keep=False):
+    with run_directory(tmp_path, str(tmp_path / "export"), 0) as name:
         pass
     *_, shown, last = capsys.readouterr().out.split("\r\x1b[K")
-    assert "removing kept/" in shown
+    assert f"removing {name}/" in shown
     assert last == ""
 
 

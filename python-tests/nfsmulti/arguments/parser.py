@@ -23,7 +23,9 @@ Table = Mapping[str, Any]
 
 # Options, and values of such, that there were, and what to do instead.
 GONE = {
+    "--directory": "--directory is gone since 0.7.0: the pool's URL may name one below the export",
     "--guest": "--guest is gone since 0.7.0: the kernel lab has one kernel, so leave it out",
+    "--keep": "--keep is gone since 0.7.0: the command of a cell (report.md) makes its files again",
     "--only": "--only is gone since 0.7.0: use --filter",
     "--format junit": "--format junit is gone since 0.7.0: use --format json",
 }

@@ -4,16 +4,15 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 import shlex
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
 
 from nfsmulti import export
 from nfsmulti.errors import HarnessError
-from nfsmulti.paths import COMMAND, shown
+from nfsmulti.paths import built, shown
 from nfsmulti.processes import claimed
 from nfsmulti.run.directory import FILE, Leftover, is_name
 from nfsmulti.run.place import split_pool
@@ -36,22 +35,8 @@ class _Told:
             _out.print(text)
 
 
-def clean(
-    pool: str | None, results: Path, names: Sequence[str], *, everything: bool, as_json: bool
-) -> None:
-    """Remove what the runs that are kept here have left; with --all only `names`, on --pool.
-
-    What is named goes whoever has made it: only that has no proof on the server.
-    """
-    if everything and pool is None:
-        raise HarnessError("--all needs the --pool where it is to look")
-    if names and not everything:
-        raise HarnessError(f"clean {names[0]}: names are for --all", "clean --pool=POOL --all NAME")
-    if others := [name for name in names if not is_name(name)]:
-        raise HarnessError(
-            f"clean --all {others[0]}: runs make up no such name, as nfsmulti-TIME-RANDOM is",
-            "remove it by hand if it is yours",
-        )
+def clean(pool: str | None, results: Path, *, as_json: bool) -> None:
+    """Remove what the runs that are kept here have left; name what else on --pool looks like it."""
     there = _directories(pool) if pool else set()
     told = _Told(as_json=as_json)
     failed = False
@@ -59,14 +44,18 @@ def clean(
         try:
             left = _noted(file.parent, pool, there)
         except HarnessError as error:
-            if not names:
-                told.say(shown(file.parent), "failed", str(error))
-                failed = True
+            told.say(shown(file.parent), "failed", str(error))
+            failed = True
             continue
-        if left and (not names or left.directory in names):
-            failed |= not _removed(told, file.parent, left, names)
-    for name in sorted({*(names or filter(is_name, there))} - told.found.keys()):
-        failed |= not _removed_other(told, pool or "", name, names, everything)
+        if left:
+            failed |= not _removed(told, file.parent, left)
+    for name in sorted({*filter(is_name, there)} - told.found.keys()):
+        told.say(
+            name,
+            "stays",
+            f"{name}/ stays: its run is not kept here, and may be going on elsewhere"
+            f"{_by_hand(name, pool or '')}",
+        )
     if as_json:
         print(json.dumps(told.found, indent="\t"))
     elif not told.found:
@@ -89,59 +78,41 @@ def _paths_of(pool: str) -> set[str]:
     return {path.partition("?")[0] for path in split_pool(pool)}
 
 
-def _removed(told: _Told, run: Path, left: Leftover, names: Collection[str]) -> bool:
+def _by_hand(name: str, pool: str = "POOL") -> str:
+    """Say what removes a directory of which nothing proves that a run has made it."""
+    words = [shown(built("nfsmulti-export")), "remove-unmarked", pool, name]
+    return f"; if it is yours: {shlex.join(words)}"
+
+
+def _removed(told: _Told, run: Path, left: Leftover) -> bool:
     """Remove what a run has left, unless it is going on; tells whether it is gone."""
+    forget = f"rm {shlex.quote(shown(run / FILE))}"
     with claimed(run) as idle:
         if not idle:
             text = f"{left.directory}/ stays: its run is going on ({shown(run)})"
             told.say(left.directory, "stays", text)
             return True
-        return _gone(
-            told,
-            left.directory,
-            lambda: left.remove(run, unmarked=left.directory in names),
-            f"{left.directory}/ is not there: is that export mounted, and is it the same server?"
-            f" If it was removed by hand: rm {shlex.quote(shown(run / FILE))}",
-        )
+        try:
+            gone = left.remove(run)
+        except HarnessError as error:
+            unknown = isinstance(error, export.UnmarkedError)
+            hint = f"{_by_hand(left.directory)} && {forget}" if unknown else ""
+            text = f"{left.directory}/ is NOT removed: {error}{hint}"
+            told.say(left.directory, "failed", text)
+            return False
+        if not gone:
+            text = (
+                f"{left.directory}/ is not there: is that export mounted, and is it the same"
+                f" server? If it was removed by hand: {forget}"
+            )
+            told.say(left.directory, "missing", text)
+            return False
+        much = f"{gone.entries:,} {'entry' if gone.entries == 1 else 'entries'}"
+        text = f"{left.directory}/ is removed ({much}, {amount(gone.bytes)})"
+        told.say(left.directory, "removed", text)
+        return True
 
 
 def _directories(pool: str) -> set[str]:
     """Return those of the export."""
     return {entry.name for entry in export.listing(pool) if entry.type == "directory"}
-
-
-def _removed_other(
-    told: _Told, pool: str, name: str, names: Collection[str], everything: bool
-) -> bool:
-    """Remove, where it is named, or only tell what looks like a run's and is of none kept here."""
-    if name not in names:
-        command = f"{COMMAND} clean --pool={shlex.quote(pool)} --all {name}"
-        told.say(
-            name,
-            "stays",
-            f"{name}/ stays: its run is not kept here, and may be going on elsewhere;"
-            f" if it is yours: {command}",
-        )
-        return not everything
-    remove = functools.partial(export.remove_unmarked, pool, name)
-    return _gone(told, name, remove, f"{name}/ is not there")
-
-
-def _gone(
-    told: _Told, directory: str, remove: Callable[[], export.Usage | None], missing: str
-) -> bool:
-    """Remove a directory, and say what became of it; tells whether it is gone."""
-    try:
-        gone = remove()
-    except HarnessError as error:
-        unknown = isinstance(error, export.UnmarkedError) and is_name(directory)
-        hint = f"; if it is yours: clean --pool=POOL --all {directory}" if unknown else ""
-        told.say(directory, "failed", f"{directory}/ is NOT removed: {error}{hint}")
-        return False
-    if not gone or not gone.entries:
-        told.say(directory, "missing", missing)
-        return False
-    much = f"{gone.entries:,} {'entry' if gone.entries == 1 else 'entries'}"
-    text = f"{directory}/ is removed ({much}, {amount(gone.bytes)})"
-    told.say(directory, "removed", text)
-    return True

@@ -36,11 +36,8 @@ _out = Screen(soft_wrap=True)
 _INTERRUPTED = 130
 _Begun = TypeVar("_Begun")
 # What a user gives of a request as it is, by its names in both.
-_AS_GIVEN = (
-    *("pool", "repeat", "quick", "label", "seed", "hosts"),
-    *("server_command", "directory", "keep"),
-)
-_OF_POOLS = ("hosts", "server_command", "directory", "keep")
+_AS_GIVEN = ("pool", "repeat", "quick", "label", "seed", "hosts", "server_command")
+_OF_POOLS = ("hosts", "server_command")
 # Those that may run several workloads.
 _WORKLOADS: Mapping[str, Collection[str]] = {
     "metadata": OPERATIONS,
@@ -104,8 +101,6 @@ def _check(scenario: str, given: Mapping[str, Any]) -> None:
         _check_discard(given)
     if "absent" in given and "restart" not in given:
         raise HarnessError("--absent needs --restart", "give --restart too")
-    if scenario == "all" and given.keys() >= {"directory", "keep"}:
-        raise HarnessError("--directory with --keep is of one run, and all are several")
     if "resume" in given and (words := _named(*(one for one in given if one not in _BESIDE))):
         raise HarnessError(  # its plan says what it is
             f"--resume continues a run as it began: {words} cannot change that",
@@ -314,11 +309,11 @@ def _one(record: Record, metrics: Path | None) -> int:
 
 
 def _say_leftover(record: Record) -> int:
-    """Say what the run has left on its servers; gives 1 where it was to leave nothing."""
+    """Say what the run has left on its servers; gives 1 where there is anything."""
     left = Leftover.of(record.folder)
     if left:
         _out.print(left.text(record.folder.parent.parent))
-    return int(left is not None and not record.plan.keep)
+    return int(left is not None)
 
 
 def _reported(record: Record) -> int:

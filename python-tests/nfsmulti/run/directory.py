@@ -44,33 +44,12 @@ def is_name(name: str) -> bool:
     return bool(_NAME.fullmatch(name))
 
 
-def _is_below(name: str) -> bool:
-    """Tell whether `name` is a path below an export that fio can name."""
-    parts = name.split("/")
-    return bool(re.fullmatch(r"[\w./+@=-]+", name)) and not {"", ".", ".."} & {*parts}
-
-
 _SOUND: dict[str, Callable[[Any], object]] = {
     "pool": _POOL.fullmatch,
-    "directory": _is_below,
+    "directory": _NAME.fullmatch,
     "mark": _MARK.fullmatch,
     "bytes": lambda value: 0 <= value < 1 << 63,
-    "counted": lambda _: True,
 }
-
-
-def check_name(name: str) -> None:
-    """Raise HarnessError where `name` is no directory below an export that fio can name."""
-    if not _is_below(name):
-        raise HarnessError(
-            f"--directory '{name}': not a path below the export",
-            "name a directory that is not there yet, such as tests/nfsmulti-1",
-        )
-    if is_name(name):
-        raise HarnessError(
-            f"--directory '{name}': the names of this form are those that runs make up",
-            "choose another",
-        )
 
 
 @dataclass(frozen=True)
@@ -78,15 +57,13 @@ class Leftover:
     """A directory that a run has made and not removed yet.
 
     `mark` is the name of a directory in it, which none has that somebody else has made, there or in
-    its place; "" where version 0.6.0 made it, without one. `bytes` are those that it holds, or may
-    hold at most where `counted` is false.
+    its place; "" where version 0.6.0 made it, without one. `bytes` are those that it may hold.
     """
 
     pool: str
     directory: str
     mark: str
     bytes: int
-    counted: bool = False
 
     @classmethod
     def of(cls, run: Path) -> Self | None:
@@ -114,21 +91,17 @@ class Leftover:
         """Write it to the folder of its run."""
         write_json(run / FILE, dataclasses.asdict(self))
 
-    def remove(self, run: Path, *, unmarked: bool = False) -> export.Usage | None:
+    def remove(self, run: Path) -> export.Usage | None:
         """Remove it from the server, and the note of it. Raises HarnessError.
 
         None: it is not there, and stays noted, for another server or folder may be mounted now.
-        With `unmarked` it goes whoever has made it.
         """
-        if not (self.mark or unmarked):
+        if not self.mark:
             raise export.UnmarkedError(
                 f'"{self.directory}" has no mark, which runs make since 0.7.0'
             )
         with _progress(self.directory) as tell:
-            if unmarked:
-                gone = export.remove_unmarked(self.pool, self.directory, tell=tell)
-            else:
-                gone = export.remove(self.pool, self.directory, self.mark, tell)
+            gone = export.remove(self.pool, self.directory, self.mark, tell)
         if not gone.entries:
             return None
         (run / FILE).unlink(missing_ok=True)
@@ -136,10 +109,10 @@ class Leftover:
 
     def text(self, results: Path) -> str:
         """Say in a line what stays, and how it is removed."""
-        much = f"{'' if self.counted else 'up to '}{amount(self.bytes)}"
         given = "" if results == RESULTS else f" --results {shlex.quote(shown(results))}"
         clean = f"{COMMAND} clean --pool={shlex.quote(self.pool)}{given}"
-        return f"{self.directory}/ stays on the server ({much}); remove it with: {clean}"
+        stays = f"{self.directory}/ stays on the server (up to {amount(self.bytes)})"
+        return f"{stays}; remove it with: {clean}"
 
 
 @contextlib.contextmanager
@@ -161,25 +134,20 @@ def _progress(directory: str) -> Iterator[Callable[[export.Usage], None]]:
 
 
 @contextlib.contextmanager
-def run_directory(run: Path, pool: str, name: str, most_bytes: int, *, keep: bool) -> Iterator[str]:
-    """Make the directory of the run in the folder `run`, and remove it at the end.
+def run_directory(run: Path, pool: str, most_bytes: int) -> Iterator[str]:
+    """Make the directory of the run in the folder `run`, yield its name, and remove it at the end.
 
-    Raises HarnessError where the name is taken, where it cannot be made, or where paths of the pool
-    do not lead to the same files. What is to be kept stays noted with its size, what cannot be
-    removed with `most_bytes`.
+    Raises HarnessError where it cannot be made, or where paths of the pool do not lead to the same
+    files. What cannot be removed stays noted.
     """
-    noted = Leftover(pool, name, f"nfsmulti-mark-{secrets.token_hex(16)}", most_bytes)
+    noted = Leftover(pool, new_name(), f"nfsmulti-mark-{secrets.token_hex(16)}", most_bytes)
     noted.save(run)  # before it is there: one that is killed from here on is found
     _make(noted, run)
     try:
-        yield name
+        yield noted.directory
     finally:
         with contextlib.suppress(HarnessError):  # what stays is told when everything else was
-            if keep:
-                used = export.usage(pool, name)
-                dataclasses.replace(noted, bytes=used.bytes, counted=True).save(run)
-            else:
-                noted.remove(run)
+            noted.remove(run)
 
 
 def _make(noted: Leftover, run: Path) -> None:

@@ -88,8 +88,7 @@ class Plan:
 
     `left_out` says in a line each what of the scenario is not run. `cells` are in the order of
     running, which `seed` has chosen. `probes` are what is run in a place, by its name, before its
-    limits are set, to fit these to the machine. `directory` is the run's own on the pool, which
-    `keep` leaves there.
+    limits are set, to fit these to the machine.
     """
 
     scenario: str
@@ -105,8 +104,6 @@ class Plan:
     probes: dict[str, CellSpec] = field(default_factory=dict)
     setting: Setting | None = None
     server_command: str = ""
-    directory: str = ""
-    keep: bool = False
 
     def save(self, folder: Path) -> None:
         """Write it to the folder of the run, whole or not at all."""

@@ -27,7 +27,7 @@ from nfsmulti.processes import end_politely
 from nfsmulti.report.naming import naming
 from nfsmulti.run import clients, offered, preflight
 from nfsmulti.run.cell import run_cell
-from nfsmulti.run.directory import Leftover, new_name, run_directory
+from nfsmulti.run.directory import Leftover, run_directory
 from nfsmulti.run.live import Live
 from nfsmulti.run.metrics import Metrics
 from nfsmulti.run.place import InGuest, InLab, OnHosts, OnPool, Target, split_pool
@@ -250,11 +250,9 @@ def _run_on_pool(record: Record, engine: Engine, watcher: Watcher) -> None:
         left.remove(record.folder)
     wanted = preflight.check(plan, place, watcher.note)
     asked = wanted.pool  # it may have no other version, or security
-    name = plan.directory or new_name()
     make: Callable[[], Target]
-    with run_directory(record.folder, asked, name, wanted.bytes, keep=plan.keep):
-        end = "stays" if plan.keep else "is removed at the end"
-        watcher.note(f"its files go to {name}/ ({wanted.text()}), which {end}")
+    with run_directory(record.folder, asked, wanted.bytes) as name:
+        watcher.note(f"its files go to {name}/ ({wanted.text()}), which is removed at the end")
         make = functools.partial(OnPool, pool, command, name)
         if plan.hosts:
             hosts = record.folder.absolute() / "hosts"

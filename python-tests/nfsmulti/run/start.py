@@ -25,7 +25,6 @@ from nfsmulti.paths import write_whole
 from nfsmulti.pool import read_pool
 from nfsmulti.processes import find, run
 from nfsmulti.run.amounts import Amounts, file_bytes, server_memory
-from nfsmulti.run.directory import check_name
 from nfsmulti.run.offered import peaks_first
 from nfsmulti.run.place import VERSION_NAMES, OnPool
 from nfsmulti.run.plan import FILE, Factors, Plan, Setting, crossed, of_engine, ordered, under
@@ -59,8 +58,6 @@ class Request:
     setting: Setting | None = None
     server_command: str = ""
     choice: Choice = field(default_factory=Choice)
-    directory: str = ""
-    keep: bool = False
     amounts: Amounts = field(default_factory=Amounts)
 
 
@@ -97,8 +94,6 @@ def planned(request: Request, name: str) -> tuple[Plan, dict[str, Any]]:
         probes={name: spec for name, spec in scenario.probes(scale).items() if name in places},
         setting=request.setting,
         server_command=request.server_command,
-        directory=request.directory,
-        keep=request.keep,
     )
     factors = {name: list(values) for name, values in request.factors.items()}
     setting = dataclasses.asdict(plan.setting) if plan.setting else {}
@@ -128,8 +123,6 @@ def _scenario(request: Request, name: str) -> Story:
     """Return the scenario. Raises HarnessError where it cannot run as it was asked for."""
     if not re.fullmatch(r"[\w.-]*", request.label):
         raise HarnessError(f"--label '{request.label}': use letters, digits, '-', '_' and '.'")
-    if request.directory:
-        check_name(request.directory)
     if request.pool:
         check_choice(request.choice, request.hosts)
     if name in _HERE_ALONE and request.hosts:
