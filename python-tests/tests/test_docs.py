@@ -149,7 +149,7 @@ def _check_fio(words: list[str], work: Path) -> None:
 
 def _check_harness(words: list[str], work: Path) -> None:
     """Parse a command of the harness, and the fio that it may run."""
-    if words[0] in ("build", "package", "uninstall", "--help"):  # the front end's; cmake's options
+    if words[0] in ("build", "package", "--help"):  # the front end's; cmake's options
         return
     inner = words[words.index("--") + 1 :] if "--" in words else []
     if (named := shlex.join(words).removesuffix(" --help")) in COMMANDS or named in (

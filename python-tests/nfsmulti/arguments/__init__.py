@@ -30,7 +30,7 @@ for _taker in (SHARED["scenario"], COMMANDS["history"]["options"]):
     _names = [*STORIES, *_taker["SCENARIO"]["of"]]
     _taker["SCENARIO"] = {"of": _names, "help": ", ".join(_names)}
 # What the front end does itself.
-FRONT_END = ("build", "package", "uninstall")
+FRONT_END = ("build", "package")
 # What says where a run is, or was begun, or that there is none: without them it is in a lab.
 _NO_DEFAULT = ("pool", "lab", "resume", "dry_run")
 
