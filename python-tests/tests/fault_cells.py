@@ -14,11 +14,11 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
+import judge
 from engine_helpers import complaints as engine_lines
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine, Fio, FioReport, FioResult, Options
-from servers import judge
 
 FILE = "f"
 _BLOCK, _BLOCKS = 16 << 10, 64

@@ -17,12 +17,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+import judge
 from lab_faults import FaultKind, Faults
 
 from nfsmulti.fiorun import Direction, Fio, FioProcess, FioResult, Options
 from nfsmulti.lab import Lab
 from nfsmulti.paths import write_json
-from servers import judge
 
 # --- what is written and read back: by jobs with failover over all spreads, and by one without ---
 # Why it is asked for as it is:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from engine_helpers import cpu_seconds, eventually, job_of, sections, stderr_of
+from judge import lost_bytes
 from limits import Within
 from scripted_jobs import (
     KIB,
@@ -38,7 +39,6 @@ from scripted_jobs import (
 )
 
 from nfsmulti.fiorun import Engine, FioProcess
-from servers.judge import lost_bytes
 from servers.scripted import (
     DATA,
     DATA4,

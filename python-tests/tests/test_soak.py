@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import judge
 import pytest
 from conftest import FioRunner, call_harness, missing, refusal, started_lab
 from engine_helpers import done, eventually, traces
@@ -30,7 +31,6 @@ from nfsmulti import machine, testrun, typed
 from nfsmulti.errors import MissingError
 from nfsmulti.fiorun import Engine, Fio, Option
 from nfsmulti.lab import Instances, Lab, LabConfig
-from servers import judge
 
 _READ: dict[str, Option] = {"rw": "read", "bs": "4k", "size": "64k", "filename": "f"}
 
