@@ -38,15 +38,6 @@ def built(name: str, folder: Path | None = None) -> Path:
     return file
 
 
-def needs_sources(what: str) -> None:
-    """Raise HarnessError where there are none: `what` reads or writes them, or compiles."""
-    if _STATE:
-        raise HarnessError(
-            f"{what} needs the project's sources, and this nfsmulti is a package's:"
-            " run it in a clone"
-        )
-
-
 def as_typed(text: str) -> str:
     """Return what one types in a clone as it is typed here: what a package installed has names."""
     if not _STATE:

@@ -8,19 +8,20 @@ by the arrival clock, and writes that fio verifies. Exit status 1 where any of t
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from nfsmulti.bench.peers import BEFORE_HEADERS, compilations, complaint
 from nfsmulti.bench.sink import Sink
-from nfsmulti.errors import HarnessError
+from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Direction, Engine, Fio, FioResult, Options
-from nfsmulti.paths import BUILD, ROOT, shown
-from nfsmulti.processes import end_politely, run
+from nfsmulti.paths import BUILD, ROOT, build_dir, shown
+from nfsmulti.processes import Completed, end_politely, run
 from servers.scripted import ScriptedServer
 
 _SOURCE = "https://github.com/axboe/fio"
@@ -87,12 +88,45 @@ def fetch(version: str, source: str, folder: Path) -> Path:
 def _compile_against(headers: Path) -> str | None:
     """Compile the engine's files against the headers of a fio; give the first complaint."""
     for argv in compilations():
-        argv[argv.index(BEFORE_HEADERS) + 1] = str(headers)
+        argv[argv.index(_BEFORE_HEADERS) + 1] = str(headers)
         argv[argv.index("-o") + 1] = os.devnull
         done = run([*argv, "-Werror"], timeout=_COMPILE_SECONDS)
         if done.status != 0:
-            return complaint(done)
+            return _complaint(done)
     return None
+
+
+# --- how the build compiles the files that see fio's headers ---
+
+_CONFIG = ROOT / "engine" / "fio"  # holds the config-host.h that stands for fio's own
+_BEFORE_HEADERS = "-isystem"
+
+
+def compilations() -> list[list[str]]:
+    """Return the commands of the build folder, one for each file. Raises MissingError."""
+    file = build_dir() / "compile_commands.json"
+    if not file.exists():
+        raise MissingError(f"{file} is not there", "./nfsmulti build")
+    return [
+        shlex.split(entry["command"])
+        for entry in json.loads(file.read_text())
+        if Path(entry["file"]).parent == _CONFIG
+    ]
+
+
+def headers_of(command: Sequence[str]) -> str:
+    """Return the folder of fio's headers that a command compiles with."""
+    return command[command.index(_BEFORE_HEADERS) + 1]
+
+
+def _complaint(done: Completed) -> str:
+    """Return the first error of a compiler that failed, or else its last word."""
+    lines = done.stderr.strip().splitlines() or ["the compiler said nothing"]
+    first = next((line for line in lines if "error:" in line), lines[-1])
+    return first.replace(f"{ROOT}/", "")
+
+
+# --- it runs ---
 
 
 def _run_in(tree: Path) -> str:

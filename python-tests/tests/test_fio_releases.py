@@ -11,7 +11,6 @@ import pytest
 from conftest import or_skip
 from scripted_jobs import Client
 
-from nfsmulti.bench.peers import compilations, headers_of
 from nfsmulti.errors import HarnessError
 from nfsmulti.processes import find, run
 from servers.scripted import ScriptedServer
@@ -37,7 +36,7 @@ def fios(tmp_path: Path) -> Path:
     with or_skip():
         find("git")
     folder = tmp_path / "fios"
-    shutil.copytree(headers_of(compilations()[0]), folder)
+    shutil.copytree(fio_releases.headers_of(fio_releases.compilations()[0]), folder)
     _git(folder, "init", "--quiet")
     for version, (name, ours, theirs) in _RELEASES.items():
         text = (folder / name).read_text()

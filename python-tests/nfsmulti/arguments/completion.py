@@ -17,7 +17,7 @@ from nfsmulti.arguments.parser import Parser
 
 _PATHS = {
     **dict.fromkeys(("DIR", "RUN"), shtab.DIRECTORY),
-    **dict.fromkeys(("FILE", "FILE.c", "FILE.so"), shtab.FILE),
+    **dict.fromkeys(("FILE", "FILE.so"), shtab.FILE),
 }
 
 

@@ -273,7 +273,7 @@ def _runs() -> Callable[[str], Path]:
 
 # By what a value is called: what makes its type, out of limits.
 KINDS: Mapping[str, Callable[..., Callable[[str], Any]]] = {
-    **dict.fromkeys(("DIR", "FILE", "FILE.c", "FILE.so", "RUN"), _path),
+    **dict.fromkeys(("DIR", "FILE", "FILE.so", "RUN"), _path),
     **dict.fromkeys(("N", "MB"), number),
     "POOL": _some,
     "RUNS": _runs,

@@ -20,7 +20,7 @@ from nfsmulti.bench.sink import Sink
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.folders import own_folder
-from nfsmulti.paths import BUILD, COMMAND, RESULTS, shown
+from nfsmulti.paths import COMMAND, RESULTS, shown
 from nfsmulti.report import pages
 from nfsmulti.run import runner
 from nfsmulti.run.place import Target, asked
@@ -219,8 +219,9 @@ def client_cost(
     own = peers.own_options(option or [])
     other = peers.other_build(engine or Engine.built().library) if builds else None
     place = options.place()
-    # First: the peer takes minutes.
-    limit = peers.yardstick(yardstick, BUILD / "bench") if yardstick else None
+    if yardstick and not yardstick.is_file():
+        raise HarnessError(f"--yardstick {shown(yardstick)}: there is no such file")
+    limit = yardstick and yardstick.absolute()
     plain = not builds and any(not case.version and not case.operation for case in cases)
     peer = peers.peer_fio(_out.print) if plain else None
     about = place.about

@@ -146,7 +146,7 @@ def client_cost(
 ) -> list[CellSpec]:
     """Return what each engine runs for a case: ours, then those that take it.
 
-    `peer` is a fio that has the nfs engine, `yardstick` a compiled engine. {url} and {port} in an
+    `peer` is a fio that has the nfs engine, `yardstick` an engine. {url} and {port} in an
     option are the server's. `other` is another build of ours, and then the only one beside it but
     the yardstick; `own` are options that ours alone gets.
     """

@@ -1,27 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The engines that are measured beside ours: fio's own nfs engine, a yardstick, another build."""
+"""The engines that are measured beside ours: fio's own nfs engine, another build of ours."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
-import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
-from nfsmulti.paths import BUILD, ROOT, build_dir, needs_sources, shown
-from nfsmulti.processes import Completed, find, run
+from nfsmulti.paths import BUILD, ROOT, shown
+from nfsmulti.processes import find, run
 from nfsmulti.run.plan import of_engine
 from nfsmulti.scenario import FOR_HARNESS
 
 _ASK_SECONDS = 20.0
 _FETCH_SECONDS = 300.0
 _BUILD_SECONDS = 900.0
-_COMPILE_SECONDS = 120.0
 _PEERS = BUILD / "peers"
 _FETCH = ROOT / "cmake/fio-headers.sh"
 # What ./configure finds out by itself is left to it; libnfs alone has to be asked for.
@@ -102,52 +99,3 @@ def own_options(words: Sequence[str]) -> dict[str, str]:
 def _has_engine(fio: Path) -> bool:
     engines = run([str(fio), "--enghelp"], timeout=_ASK_SECONDS).stdout
     return re.search(r"^\s*nfs\s*$", engines, re.MULTILINE) is not None
-
-
-def yardstick(source: Path, folder: Path) -> Path:
-    """Compile a fio engine of the user's into a folder. Raises HarnessError where that fails.
-
-    It is compiled with the build's compiler, the engine's config-host.h and the headers of its fio.
-    """
-    needs_sources("bench client-cost --yardstick")
-    folder.mkdir(parents=True, exist_ok=True)
-    library = folder / "yardstick.so"
-    like = compilations()[0]
-    flags = ["-O2", "-fPIC", "-shared", "-D_GNU_SOURCE", f"-I{_CONFIG}", f"-I{headers_of(like)}"]
-    done = run([like[0], *flags, "-o", str(library), str(source)], timeout=_COMPILE_SECONDS)
-    if done.status != 0:
-        raise HarnessError(
-            f"--yardstick {shown(source)} does not compile: {complaint(done)}",
-            f"it must be one file, the source of a fio engine: {done.command}",
-        )
-    return library
-
-
-# --- how the build compiles the files that see fio's headers, for compiling with others like it ---
-
-_CONFIG = ROOT / "engine" / "fio"  # holds the config-host.h that stands for fio's own
-BEFORE_HEADERS = "-isystem"
-
-
-def compilations() -> list[list[str]]:
-    """Return the commands of the build folder, one for each file. Raises MissingError."""
-    file = build_dir() / "compile_commands.json"
-    if not file.exists():
-        raise MissingError(f"{file} is not there", "./nfsmulti build")
-    return [
-        shlex.split(entry["command"])
-        for entry in json.loads(file.read_text())
-        if Path(entry["file"]).parent == _CONFIG
-    ]
-
-
-def headers_of(command: Sequence[str]) -> str:
-    """Return the folder of fio's headers that a command compiles with."""
-    return command[command.index(BEFORE_HEADERS) + 1]
-
-
-def complaint(done: Completed) -> str:
-    """Return the first error of a compiler that failed, or else its last word."""
-    lines = done.stderr.strip().splitlines() or ["the compiler said nothing"]
-    first = next((line for line in lines if "error:" in line), lines[-1])
-    return first.replace(f"{ROOT}/", "")
