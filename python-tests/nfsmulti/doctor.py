@@ -3,8 +3,7 @@
 
 Servers are asked by the engine's own client, the same over NFSv3, NFSv4.1 and mounts: what it
 cannot use, no job could. Beside that a port is tried, which tells how far away a server is, and a
-hung one from a firewall; RDMA's port, since names go by TCP; and where NFSv3 does not find the
-export, what there is.
+hung one from a firewall; and RDMA's port, since names go by TCP.
 """
 
 from __future__ import annotations
@@ -18,19 +17,23 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from nfsmulti import calls, export, machine
-from nfsmulti.calls import RpcClient, RpcError
+from nfsmulti import export, machine
 from nfsmulti.errors import HarnessError
 from nfsmulti.export import PathInfo
 from nfsmulti.machine import Finding, Level, buffers, fail, ok, warn
 from nfsmulti.paths import as_typed
 from nfsmulti.pool import PoolPath, ask_rdma, read_pool
 from nfsmulti.report.cells import DISTURBED
+from nfsmulti.run.place import asked, split_pool
 from nfsmulti.run.watch import others_busy, processors
+from nfsmulti.scenario import OWN, CellSpec
 from nfsmulti.terminal import Lines
 from nfsmulti.texts import counted
 
-_TROUBLE = (RpcError, OSError, EOFError)
+_NFS_PORT = 2049
+# Of what is asked for, beside what the pool says: a server may be silent to what it does not know.
+_PATIENCE = "soft&timeo=100&retrans=0"
+_NO_TLS = "the server offers no TLS"
 _CONNECT_SECONDS = 5.0
 _CONNECTIONS, _LOOKS = 5, 3  # measured for one verdict: of a server's distance, of a busy machine
 _MIN_RTT = slice(148, 152)  # tcpi_min_rtt in µs (linux/tcp.h)
@@ -131,7 +134,7 @@ def _servers(pool: str, paths: Sequence[PoolPath], busy: float) -> Iterator[Find
         return
     round_trips: dict[str, float] = {}
     of_paths: list[Finding] = []
-    for path, offer in zip(paths, offers, strict=True):
+    for path, url, offer in zip(paths, split_pool(pool), offers, strict=True):
         if path.dir is None and (seconds := _round_trip(path)) is not None:
             round_trips[path.address] = seconds
         if offer.error:
@@ -139,8 +142,8 @@ def _servers(pool: str, paths: Sequence[PoolPath], busy: float) -> Iterator[Find
             of_paths.append(fail(found.what, found.remedy or ""))
         else:
             of_paths += _offer(path, offer)
-            of_paths += _other_version(path)
-        of_paths += _security(path, offer)
+            of_paths += _other_version(path, url)
+        of_paths += _security(path, url, offer)
         if path.rdma:
             of_paths += rdma(path)
     yield from joined(of_paths, [path.label for path in paths])
@@ -166,23 +169,23 @@ def joined(findings: Iterable[Finding], labels: Sequence[str]) -> Iterator[Findi
         yield Finding(level, f"{where}: {said}" if where else said, remedy)
 
 
-def _other_version(path: PoolPath) -> Iterator[Finding]:
-    """Tell whether the server offers the other version of NFS as well, at the same port.
+def _with(url: str, words: str) -> PathInfo:
+    """Ask a path with other arguments."""
+    (found,) = export.info(asked(url, CellSpec({}, OWN, "", {}, 0, query=f"{words}&{_PATIENCE}")))
+    return found
 
-    It is asked in clear: a path over TLS is not asked.
-    """
+
+def _other_version(path: PoolPath, url: str) -> Iterator[Finding]:
+    """Tell whether the path works by the other version of NFS as well, in clear alone."""
     if path.dir is not None or path.rdma or path.xprtsec != "none":
         return
-    other = 3 if path.minor else 4
     name, option = ("NFSv3", "version=3") if path.minor else ("NFSv4.1", "version=4.1")
-    try:
-        with RpcClient(path.address, _port(path), calls.NFS, other, user=path.user) as client:
-            offered = calls.has_sessions(client) if other == 4 else client.call(0) == b""
-        said = f"also offers {name} ({option})" if offered else f"does not offer {name}"
-    except RpcError as error:
-        said = f"does not offer {name}: it {error}"
-    except (OSError, EOFError):
-        said = f"did not tell whether it offers {name}"
+    found = _with(url, option)
+    said = f"also offers {name} ({option})"
+    if found.errno == errno.EPROTONOSUPPORT:
+        said = f"does not offer {name}"
+    elif found.error:
+        said = f"does not serve this path by {name} ({option}): {found.error}"
     yield ok(f"{path.label}: the server {said}")
 
 
@@ -199,17 +202,17 @@ def _offer(path: PoolPath, offer: PathInfo) -> Iterator[Finding]:
     yield _room(offer)
 
 
-def _security(path: PoolPath, offer: PathInfo) -> Iterator[Finding]:
+def _security(path: PoolPath, url: str, offer: PathInfo) -> Iterator[Finding]:
     """Tell which security an export takes, and whether the path's is among it."""
     taken = " ".join(offer.flavors)
     if _lacks_own(path, offer):
-        what = f"{path.label}: takes {taken}, not the pool's {path.sec}{_tls(path)}"
+        what = f"{path.label}: takes {taken}, not the pool's {path.sec}{_tls(path, url, offer)}"
         yield fail(what, _OTHER_FLAVOR)
     elif taken:
-        yield ok(f"{path.label}: takes {taken}{_tls(path)}")
+        yield ok(f"{path.label}: takes {taken}{_tls(path, url, offer)}")
     elif offer.flavors_error not in ("", offer.error):
         untold = f"which security flavors it takes was not told ({offer.flavors_error})"
-        yield ok(f"{path.label}: {untold}{_tls(path)}")
+        yield ok(f"{path.label}: {untold}{_tls(path, url, offer)}")
 
 
 def _lacks_own(path: PoolPath, offer: PathInfo) -> bool:
@@ -217,29 +220,18 @@ def _lacks_own(path: PoolPath, offer: PathInfo) -> bool:
     return bool(offer.flavors) and not {path.sec, "none"} & set(offer.flavors)
 
 
-def _tls(path: PoolPath) -> str:
+def _tls(path: PoolPath, url: str, offer: PathInfo) -> str:
     """Tell whether calls go over TLS, or could."""
     if path.rdma:
         return ""
     if path.xprtsec != "none":
         return f", over TLS (xprtsec={path.xprtsec})"
-    untold = "not asked for TLS"
-    try:
-        with RpcClient(path.address, _port(path), calls.NFS, 4 if path.minor else 3) as client:
-            untold = "no answer to the probe for TLS"
-            offered = client.offers_tls()
-    except (ConnectionResetError, EOFError):
-        return f"; {untold} (it closes the connection)"
-    except (RpcError, OSError) as error:
-        return f"; {untold} ({error})"
-    return ", and TLS (xprtsec=tls)" if offered else "; no TLS"
-
-
-def _port(path: PoolPath) -> int:
-    """Return that of a path's NFS over TCP; OSError where the server does not tell."""
-    if path.port or path.minor:
-        return path.port or calls.NFS_PORT
-    return calls.port_of(path.address, calls.NFS, 3) or calls.NFS_PORT
+    found = _with(url, "xprtsec=tls")
+    if _NO_TLS in found.error:
+        return "; no TLS"
+    if found.error in ("", offer.error):  # what fails in clear fails behind TLS, too
+        return ", and TLS (xprtsec=tls)"
+    return f"; TLS (xprtsec=tls) does not work: {found.error}"
 
 
 def _round_trip(path: PoolPath) -> float | None:
@@ -249,10 +241,10 @@ def _round_trip(path: PoolPath) -> float | None:
     this process gets a processor; 2^32 µs where it measured nothing.
     """
     found: list[float] = []
-    with contextlib.suppress(*_TROUBLE):
-        port = _port(path)
+    end = path.address, path.port or _NFS_PORT
+    with contextlib.suppress(OSError):
         for _ in range(_CONNECTIONS):
-            with socket.create_connection((path.address, port), _CONNECT_SECONDS) as connection:
+            with socket.create_connection(end, _CONNECT_SECONDS) as connection:
                 info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _MIN_RTT.stop)
                 found.append(int.from_bytes(info[_MIN_RTT], sys.byteorder) / 1e6)
     return min(found, default=None)
@@ -298,20 +290,9 @@ def _remedy(path: PoolPath, offer: PathInfo, reached: bool) -> str:
         )
     if _lacks_own(path, offer):
         return f"it takes {' '.join(offer.flavors)}: {_OTHER_FLAVOR}"
-    listed = _exports(path) if reached and not path.minor else []
-    if listed and path.export not in listed:
-        return f"the server exports {', '.join(listed)}"
+    if reached and not path.minor and offer.errno in (errno.EACCES, errno.ENOENT):
+        return f"{offer.remedy}: showmount -e {path.host} lists them".removeprefix(": ")
     return offer.remedy
-
-
-def _exports(path: PoolPath) -> list[str]:
-    """Ask what the server exports by NFSv3; nothing where it does not tell."""
-    try:
-        port = path.mountport or calls.port_of(path.address, calls.MOUNT, 3)
-        with RpcClient(path.address, port, calls.MOUNT, 3, user=path.user) as client:
-            return calls.exports(client)
-    except _TROUBLE:
-        return []
 
 
 def _transfers(offer: PathInfo) -> Finding:

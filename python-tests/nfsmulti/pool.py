@@ -14,11 +14,11 @@ from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
 
 from nfsmulti import typed
-from nfsmulti.calls import RDMA_PORT
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import build_dir, built
 from nfsmulti.processes import run
 
+RDMA_PORT = 20049  # of NFS over RDMA (RFC 8267)
 _SECONDS, _MOUNT_SECONDS = 30.0, 60.0
 GRAMMAR = "docs/pools.md has the grammar"  # a remedy
 
@@ -44,11 +44,6 @@ class PoolPath:
     sec: str = "sys"
     uid: int = field(default_factory=os.getuid)
     gid: int = field(default_factory=os.getgid)
-
-    @property
-    def user(self) -> tuple[int, int]:
-        """Who calls."""
-        return self.uid, self.gid
 
     @property
     def minor(self) -> int:

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from nfsmulti.calls import RDMA_PORT
 from nfsmulti.lab import LabConfig
 from nfsmulti.lab.guest import Mount
+from nfsmulti.pool import RDMA_PORT
 from nfsmulti.summary import Factor
 
 # What the harness gives fio for itself: none of it is the workload's.

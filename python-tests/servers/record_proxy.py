@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Self
 
-from nfsmulti.calls import AUTH_NONE, RPCSEC_GSS, marked, receive_record, xdr
 from servers.listening import Listening, connect
+from servers.rpc import AUTH_NONE, RPCSEC_GSS, marked, receive_record, xdr
 
 INIT = 1
 TOOWEAK, CREDPROBLEM, CTXPROBLEM = 5, 13, 14

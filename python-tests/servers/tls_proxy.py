@@ -29,8 +29,8 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Any, Self
 
-from nfsmulti.calls import AUTH_NONE, AUTH_TLS, STARTTLS, marked, receive_record, xdr
 from servers.listening import Listening, connect
+from servers.rpc import AUTH_NONE, AUTH_TLS, STARTTLS, marked, receive_record, xdr
 
 _REPLY, _ACCEPTED, _DENIED, _AUTH_ERROR, _REJECTEDCRED = 1, 0, 1, 1, 2
 _HEADER = struct.Struct(">10I")  # of a call without credentials

@@ -14,11 +14,10 @@ from typing import ClassVar
 from fault_cells import FILE, Cell, Fault, Left, RunningJob, files_of, put_files
 from lab_faults import FaultKind, Faults
 
-from nfsmulti.calls import RDMA_PORT
 from nfsmulti.fiorun import Engine, Fio, Options
 from nfsmulti.lab import Instances, Lab, LabConfig, kernel_server
 from nfsmulti.lab.guest import ADDRESS6, ADDRESSES, EXPORT
-from nfsmulti.pool import ask_rdma
+from nfsmulti.pool import RDMA_PORT, ask_rdma
 from nfsmulti.processes import run
 
 # --- nfs-ganesha ---

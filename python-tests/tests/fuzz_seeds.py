@@ -15,8 +15,8 @@ import test_nfs4_codec
 import test_pool
 import test_rpcrdma
 
-from nfsmulti.calls import AUTH_NONE, STARTTLS, xdr
 from nfsmulti.paths import PYTHON_TESTS
+from servers.rpc import AUTH_NONE, STARTTLS, xdr
 from servers.scripted.protocol import (
     AcceptStat,
     AuthStat,

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from xdrlib3 import Unpacker
 
-from nfsmulti.calls import Fixed, Hyper, RpcClient, xdr
+from servers.rpc import Fixed, Hyper, RpcClient, xdr
 from servers.scripted import Nfs4, Stable
 
 NFS, VERSION, COMPOUND = 100003, 4, 1

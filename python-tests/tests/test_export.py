@@ -17,10 +17,10 @@ import pytest
 from engine_helpers import Place, fixture_of_places
 
 from nfsmulti import export
-from nfsmulti.calls import xdr
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import built
 from nfsmulti.processes import Completed, run
+from servers.rpc import xdr
 from servers.scripted import Answer, Call, Export, Nfs, Nfs4, ScriptedServer, Status, Status4, on
 
 place = fixture_of_places("nfs", "nfs4", "mount")

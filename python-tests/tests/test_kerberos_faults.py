@@ -18,7 +18,6 @@ from conftest import FioRunner, started_lab
 from engine_helpers import done, eventually, failed_io, refused, said, stderr_of, traces
 from kerberos_client import Client, realm
 
-from nfsmulti.calls import marked, xdr
 from nfsmulti.fiorun import FioProcess, FioResult, Option
 from nfsmulti.lab import Kerberos, Lab, LabConfig
 from servers.record_proxy import (
@@ -31,6 +30,7 @@ from servers.record_proxy import (
     flipped,
     passed,
 )
+from servers.rpc import marked, xdr
 from servers.scripted import Nfs4, Status4
 
 VERIFIED: dict[str, Option] = {

@@ -34,7 +34,7 @@ from nfsmulti.processes import Completed, Identity, Process, find, run
 
 _ASK_VERSIONS = """\
 import contextlib, sys
-from nfsmulti.calls import NFS, RpcClient, RpcError
+from servers.rpc import NFS, RpcClient, RpcError
 found = []
 for version in (3, 4):
     with contextlib.suppress(RpcError), RpcClient(sys.argv[1], 22049, NFS, version) as client:

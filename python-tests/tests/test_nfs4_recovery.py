@@ -26,7 +26,7 @@ from scripted_jobs import (
     runs,
 )
 
-from nfsmulti.calls import Hyper, xdr
+from servers.rpc import Hyper, xdr
 from servers.scripted import (
     DATA4,
     Answer,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from nfs41_client import Client41, Held, op
 
-from nfsmulti.calls import Fixed, Results, RpcClient, RpcError, xdr
+from servers.rpc import Fixed, Results, RpcClient, RpcError, xdr
 from servers.scripted import Answer, Call, Nfs, Nfs4, ScriptedServer, Stable, Status4, mark, on
 
 SECONDS = 60.0

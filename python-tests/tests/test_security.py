@@ -15,10 +15,10 @@ import pytest
 from conftest import started_lab
 from engine_helpers import Place, done, eventually, family, fixture_of_places, refused, traces
 
-from nfsmulti.calls import NFS, RpcClient
 from nfsmulti.fiorun import Engine, Option
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.processes import run
+from servers.rpc import NFS, RpcClient
 
 place = fixture_of_places("nfs", "mount")
 exported = fixture_of_places("nfs")

@@ -17,9 +17,9 @@ from engine_helpers import eventually
 from nfs41_client import Client41, Held, Reply, op
 
 from nfsmulti.bench.sink import Sink
-from nfsmulti.calls import Fixed, Hyper, xdr
 from nfsmulti.fiorun import Engine, Fio, FioResult, Option
 from nfsmulti.processes import run
+from servers.rpc import Fixed, Hyper, xdr
 from servers.scripted import Nfs4, Stable, Status4
 
 _TIB = 1 << 40

@@ -243,7 +243,7 @@ def test_a_python_whose_openssl_is_no_file_runs_the_labs_proxy() -> None:
 def test_the_doctor_tells_of_it(ganesha: Lab, made: Certificates) -> None:
     with before(ganesha, made, takes_clear=True) as proxy:
         pools = {
-            "takes sys, and TLS (xprtsec=tls)": path(proxy, xprtsec="none"),
+            "takes sys; TLS (xprtsec=tls) does not work: ": path(proxy, xprtsec="none"),
             "takes sys, over TLS (xprtsec=tls)": path(proxy, tls_ca=made.authority.certificate),
         }
         for words, pool in pools.items():
@@ -252,7 +252,7 @@ def test_the_doctor_tells_of_it(ganesha: Lab, made: Certificates) -> None:
             assert ("(kTLS)" in diagnosis.stdout) == ("over TLS" in words)
         proxy.fault = Fault.CLOSED  # it may be starting
         diagnosis = call_harness("doctor", "--json", f"--pool={path(proxy, xprtsec='none')}")
-        assert "no answer to the probe for TLS (it closes the connection)" in diagnosis.stdout
+        assert "closes the connection at the probe for TLS" in diagnosis.stdout
 
 
 # --- what goes wrong later ---

@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Self
 
-from nfsmulti import calls
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab import kernels as machines
 from nfsmulti.lab.kerberos import PROGRAMS
 from nfsmulti.lab.kernels import HOST, Machine, write_initramfs
+from nfsmulti.pool import RDMA_PORT
 from nfsmulti.processes import Process, claimed, find, last_words
 
 # --- kernel mounts of the guest's own server ---
@@ -75,7 +75,7 @@ class Mount:
         if version3 and not names & {"lock", "nolock", "local_lock"}:
             options.append("nolock")
         if self.rdma and "port" not in names:
-            options.append(f"port={calls.RDMA_PORT}")
+            options.append(f"port={RDMA_PORT}")
         host = f"[{self.address}]" if ":" in self.address else self.address
         # The export is version 4's root.
         source = f"{host}:{EXPORT if version3 else '/'}"

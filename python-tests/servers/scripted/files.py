@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from nfsmulti.calls import AUTH_SYS
+from servers.rpc import AUTH_SYS
 from servers.scripted.call import Arguments, Creation, Settable
 from servers.scripted.protocol import (
     VERIFIER_SIZE,

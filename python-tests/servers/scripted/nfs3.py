@@ -7,7 +7,7 @@ import math
 import zlib
 from collections.abc import Callable, Sequence
 
-from nfsmulti.calls import Fixed, Hyper, xdr
+from servers.rpc import Fixed, Hyper, xdr
 from servers.scripted.call import Arguments, Results
 from servers.scripted.files import Directory, Export, File, FileSystem, Node, as_directory, as_file
 from servers.scripted.protocol import (

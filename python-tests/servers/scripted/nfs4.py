@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass, field
 
 from xdrlib3 import Unpacker
 
-from nfsmulti.calls import RPCSEC_GSS, Fixed, Hyper, xdr
+from servers.rpc import RPCSEC_GSS, Fixed, Hyper, xdr
 from servers.scripted.call import Arguments, Call, Channel, Results, Stateid, decode
 from servers.scripted.files import (
     DIRECTORY,

@@ -11,7 +11,7 @@ from enum import Enum, IntEnum, IntFlag
 
 from xdrlib3 import Unpacker
 
-from nfsmulti.calls import AUTH_SYS, CALL, LAST_FRAGMENT, MOUNT, NFS, RPC_VERSION, xdr
+from servers.rpc import AUTH_SYS, CALL, LAST_FRAGMENT, MOUNT, NFS, RPC_VERSION, xdr
 
 VERIFIER_SIZE = 8
 SESSION_ID_SIZE = 16

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Protocol
 
-from nfsmulti.calls import LAST_FRAGMENT
+from servers.rpc import LAST_FRAGMENT
 from servers.scripted.call import Call, Delivery
 from servers.scripted.protocol import (
     AcceptStat,

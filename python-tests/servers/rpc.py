@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a server and its exports offer, asked by calls of our own: rpcbind, MOUNT and NFS.
-
-ONC RPC over TCP (RFC 5531), one connection to a client; calls of RFC 1813 and RFC 8881.
-"""
+"""ONC RPC over TCP (RFC 5531) in Python: XDR, records, and a client with one connection."""
 
 from __future__ import annotations
 
@@ -12,16 +9,13 @@ import socket
 import struct
 from typing import Self
 
+NFS, MOUNT = 100003, 100005
 CALL, RPC_VERSION, AUTH_NONE, AUTH_SYS, RPCSEC_GSS, AUTH_TLS = 0, 2, 0, 1, 6, 7
 STARTTLS = b"STARTTLS"
 LAST_FRAGMENT = 1 << 31
 
 _TIMEOUT_SECONDS = 10.0  # a busy server may stand still for some
-_NULL, _REPLY, _ACCEPTED = 0, 1, 0
 _DENIED, _PROGRAM_MISMATCH = 1, 2
-_GROUPS_MAX = 16  # of AUTH_SYS
-_PORTMAPPER = (100000, 2, 111)
-_GETPORT = 3
 
 
 class Hyper(int):
@@ -126,14 +120,6 @@ class RpcClient:
         self._socket.sendall(marked(call))
         return self._reply()
 
-    def offers_tls(self) -> bool:
-        """Ask whether TLS may begin (RFC 9289, 4.1); nothing else is asked over it then."""
-        header = (self._xid, CALL, RPC_VERSION, self._program, self._version, _NULL)
-        call = xdr(*header, AUTH_TLS, b"", AUTH_NONE, b"")
-        self._socket.sendall(marked(call))
-        offer = xdr(self._xid, _REPLY, _ACCEPTED, AUTH_NONE, STARTTLS, 0)
-        return receive_record(self._socket) == offer
-
     def __enter__(self) -> Self:
         return self
 
@@ -141,9 +127,7 @@ class RpcClient:
         self._socket.close()
 
     def _credentials(self) -> bytes:
-        own = self._user == (os.getuid(), os.getgid())
-        groups = os.getgroups()[:_GROUPS_MAX] if own else []
-        return xdr(0, socket.gethostname().encode()[:255], *self._user, len(groups), *groups)
+        return xdr(0, socket.gethostname().encode()[:255], *self._user, 0)
 
     def _reply(self) -> bytes:
         reply = Results(receive_record(self._socket))
@@ -161,42 +145,3 @@ class RpcClient:
         if status:
             raise RpcError(f"did not accept the call (accept status {status})")
         return reply.rest()
-
-
-def port_of(address: str, program: int, version: int) -> int:
-    """Ask the server's rpcbind for a program's TCP port; 0 where it is not registered."""
-    mapper, mapper_version, port = _PORTMAPPER
-    arguments = xdr(program, version, socket.IPPROTO_TCP, 0)
-    with RpcClient(address, port, mapper, mapper_version) as client:
-        return Results(client.call(_GETPORT, arguments)).word()
-
-
-# --- MOUNT and NFS ---
-
-
-NFS, NFS_PORT = 100003, 2049
-RDMA_PORT = 20049  # of NFS over RDMA (RFC 8267)
-MOUNT = 100005
-
-_EXPORT = 5
-_COMPOUND, _PUTROOTFH, _OP_NOT_IN_SESSION = 1, 24, 10071
-
-
-def has_sessions(client: RpcClient) -> bool:
-    """Tell whether a server of NFSv4 offers NFSv4.1; nothing is left at it.
-
-    It then refuses an operation outside a session by NFS4ERR_OP_NOT_IN_SESSION.
-    """
-    reply = Results(client.call(_COMPOUND, xdr(b"", 1, 1, _PUTROOTFH)))
-    return reply.word() == _OP_NOT_IN_SESSION
-
-
-def exports(client: RpcClient) -> list[str]:
-    """EXPORT: give the directories that the server exports."""
-    reply = Results(client.call(_EXPORT))
-    found = []
-    while reply.word():
-        found.append(reply.opaque().decode(errors="replace"))
-        while reply.word():
-            reply.opaque()
-    return found
