@@ -133,6 +133,14 @@ static void watch_again(struct group *group, struct conn *conn)
 	conn->ops->reap(conn, false);
 }
 
+/* nclients: 0: the next tick looks at all clients; UINT64_MAX: at none. */
+static void set_due(struct group *group, uint64_t due)
+{
+	for (uint32_t i = 0; group->due && i < group->job.conn_count; i++)
+		group->due[i] = due;
+	group->next_due = due;
+}
+
 /* nclients: ticks only the clients that are due: of thousands, few are. */
 static void tick_due(struct group *group)
 {
@@ -146,6 +154,8 @@ static void tick_due(struct group *group)
 			note_next(group, group->due[i]);
 			continue;
 		}
+		if (group->unpolled)
+			conn->ops->reap(conn, false);
 		conn->ops->tick(conn);
 		watch_again(group, conn);
 		group->due[i] = UINT64_MAX;
@@ -380,6 +390,7 @@ static bool is_done(const struct group *group, uint32_t number)
 /* Connections that are being opened, or are leaving. */
 struct awaited {
 	group_step *step;
+	bool opens; /* client_start= may hold some back, and ticks come to those that are done */
 	struct pollfd *polls; /* of the `pending` connections that have begun and are not done */
 	uint32_t first;	      /* all before this one are done */
 	uint32_t pending, most;
@@ -409,7 +420,7 @@ static int step_conns(struct group *group, struct awaited *awaited)
 		struct conn *conn;
 		int error;
 
-		awaited->held = awaited->step == make_ready && !may_begin(group, i);
+		awaited->held = awaited->opens && !may_begin(group, i);
 		if (awaited->held)
 			break;
 		error = is_done(group, i) ? 0 : awaited->step(group, i);
@@ -424,41 +435,32 @@ static int step_conns(struct group *group, struct awaited *awaited)
 		} else if (conn && !conn->ready) {
 			conn->ready = true;
 			awaited->done++;
+			if (group->due && awaited->opens)
+				group->due[i] = group->next_due = 0;
 		}
 	}
 	return 0;
 }
 
-/* client_start=: clients that are ready keep their leases, Kerberos contexts and connections while
- * others are to begin. */
-static void tick_ready(struct group *group)
-{
-	if (group->job.clock.now - group->last_tick < TICK)
-		return;
-	group->last_tick = group->job.clock.now;
-	for_each_conn (group, conn) {
-		if (!conn || !conn->ready)
-			continue;
-		conn->ops->reap(conn, false);
-		conn->ops->tick(conn);
-	}
-}
-
 /*
  * Takes steps until all connections are done, from the first on: with nclients= a few at a time,
  * since servers queue few new connections, and Linux's closes the oldest of more than 64 that it
- * does not know yet. `time`: gives up if no further connection is done for so many nanoseconds; 0:
- * no limit, since the steps end by themselves.
+ * does not know yet. `opens`: those that are done get ticks meanwhile. `time`: gives up if no
+ * further connection is done for so many nanoseconds; 0: no limit, since the steps end by
+ * themselves.
  */
-static int await_conns(struct group *group, group_step *step, uint64_t time, bool (*stop)(void))
+static int await_conns(struct group *group, group_step *step, bool opens, uint64_t time,
+		       bool (*stop)(void))
 {
 	enum { CLIENTS_AT_ONCE = 48 };
 	uint32_t count = group->job.conn_count;
 	struct awaited awaited = {
 		.step = step,
+		.opens = opens,
 		.most = group->job.clients ? min_of(count, (uint32_t)CLIENTS_AT_ONCE) : count,
 	};
 	struct patience patience = patience_begin(clock_now(), time);
+	bool unpolled = group->unpolled;
 	int error = 0;
 
 	awaited.polls = calloc(max_of(count, 1u), sizeof(*awaited.polls));
@@ -467,14 +469,16 @@ static int await_conns(struct group *group, group_step *step, uint64_t time, boo
 	for_each_conn (group, conn)
 		if (conn)
 			conn->ready = false;
+	set_due(group, UINT64_MAX);
+	group->unpolled = true;
 	while (!error) {
 		uint32_t done = awaited.done;
 
 		error = step_conns(group, &awaited);
 		if (error || !(awaited.pending || awaited.held))
 			break;
-		if (awaited.held)
-			tick_ready(group);
+		if (group->due && clock_read(&group->job.clock) >= group->next_due)
+			tick_due(group);
 		if (awaited.done != done)
 			patience = patience_begin(clock_now(), time);
 		error = wait_part(awaited.polls, awaited.pending,
@@ -482,6 +486,8 @@ static int await_conns(struct group *group, group_step *step, uint64_t time, boo
 				  stop);
 	}
 	free(awaited.polls);
+	group->unpolled = unpolled;
+	set_due(group, 0);
 	return error;
 }
 
@@ -493,7 +499,7 @@ static void leave_all(struct group *group)
 {
 	const struct path_job *job = &group->paths[0]->job;
 
-	await_conns(group, leave, (job->stop() ? 500 : 2500) * MSEC, job->over);
+	await_conns(group, leave, false, (job->stop() ? 500 : 2500) * MSEC, job->over);
 }
 
 /* Sets job.memory, where a path uses RDMA. 0 or a negative errno. */
@@ -546,7 +552,7 @@ static void say_opened(struct group *group, int error)
 
 	for (uint32_t i = 0; i < group->path_count; i++)
 		group->paths[i]->quiet = true;
-	await_conns(group, go_on, 2500 * MSEC, group->stop);
+	await_conns(group, go_on, false, 2500 * MSEC, group->stop);
 	for (uint32_t i = 0; i < group->path_count; i++)
 		group->paths[i]->quiet = false;
 	for_each_conn (group, conn)
@@ -587,7 +593,7 @@ int group_open(struct group *group, struct path **paths, uint32_t path_count, ui
 	group->due = group->job.clients ? calloc(count, sizeof(*group->due)) : NULL;
 	error = group->conns && !group->due == !group->job.clients ? 0 : -ENOMEM;
 	error = error ?: open_memory(group) ?: open_conns(group)
-			?: await_conns(group, make_ready, 0, stop) ?: watch_conns(group);
+			?: await_conns(group, make_ready, true, 0, stop) ?: watch_conns(group);
 	if (error && error != -EINTR && group->job.clients && group->conns)
 		say_opened(group, error);
 	if (error)
@@ -637,7 +643,7 @@ static int open_on_path(struct group *group, uint32_t number_of_path, uint32_t n
 static int await_opens(struct group *group)
 {
 	uint64_t time = PATH_SETUPS_MAX * group->paths[0]->config.setup_time;
-	int error = await_conns(group, opened, group->opened ? 0 : time, group->stop);
+	int error = await_conns(group, opened, true, group->opened ? 0 : time, group->stop);
 
 	if (error == -ETIMEDOUT)
 		group->job.log(
@@ -646,14 +652,6 @@ static int await_opens(struct group *group)
 			group->job.clients, (unsigned long long)(time / SEC));
 	group->opened = group->opened || !error;
 	return error;
-}
-
-/* nclients: the next tick looks at all clients, since their files have changed. */
-static void make_due(struct group *group)
-{
-	if (group->due)
-		memset(group->due, 0, group->job.conn_count * sizeof(*group->due));
-	group->next_due = 0;
 }
 
 int group_open_file(struct group *group, uint32_t number, const char *name)
@@ -669,8 +667,6 @@ int group_open_file(struct group *group, uint32_t number, const char *name)
 		error = await_opens(group);
 	if (error)
 		group_close_file(group, number);
-	else
-		make_due(group);
 	return error;
 }
 
@@ -681,5 +677,5 @@ void group_close_file(struct group *group, uint32_t number)
 			conn->ops->close_file(conn, number);
 	for (uint32_t i = 0; i < group->path_count; i++)
 		path_close_file(group->paths[i], number);
-	make_due(group);
+	set_due(group, 0);
 }

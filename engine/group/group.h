@@ -16,10 +16,12 @@ struct group {
 	bool (*stop)(void);	  /* group_open()'s */
 	TAILQ_HEAD(, conn) dirty; /* those with I/O submitted since their last flush */
 	int epoll_fd;  /* negative: not needed, since the first connection's reap() waits for all */
-	bool unpolled; /* logged: epoll refuses a connection */
+	bool unpolled; /* epoll does not watch all: it refuses one (logged), or they are opened */
 	uint64_t began; /* when group_open() did */
 	uint64_t last_tick;
-	uint64_t *due; /* nclients: when the tick of each connection is due; NULL: at each tick */
+	/* nclients: when the tick of each connection is due: UINT64_MAX: not at all, since it is
+	 * being opened. NULL: at each tick. */
+	uint64_t *due;
 	uint64_t next_due; /* nclients: when the first of them is, but never within CLIENT_TICK */
 	bool opened;	   /* nclients: all clients have opened a file */
 	uint32_t detours;  /* failover.c's: I/Os of dead connections that went to another */

@@ -570,6 +570,26 @@ def test_clients_that_wait_for_others_to_begin_renew_their_leases(job: Run) -> N
     assert Counter(call.credentials.machine for call in renewals)["m1"] > 1
 
 
+def test_clients_that_wait_for_others_opens_renew_their_leases(job: Run) -> None:
+    """One opens its file only when a grace period ends, after three leases."""
+    begun: list[float] = []
+
+    def wait(call: Call) -> Answer | None:
+        waits = call.claim is Claim.FH and call.credentials.machine == "m0"
+        if call.procedure is not Nfs4.OPEN or not waits:
+            return None
+        begun.append(time.monotonic())
+        return Answer(status=Status4.GRACE) if begun[-1] < begun[0] + 3 else None
+
+    outcome = job(
+        wait, version=4, nclients=2, client_name="m%d", filename="r",
+        terms=lambda: Terms(lease=1), **READING,
+    )  # fmt: skip
+    calls = outcome.calls(Nfs4.SEQUENCE, Nfs4.READ)
+    waited = calls[: [call.procedure for call in calls].index(Nfs4.READ)]
+    assert Counter(call.credentials.machine for call in waited)["m1"] > 3
+
+
 # --- what they cannot have ---
 
 
