@@ -2,7 +2,6 @@
 /* wait.h - waiting in slices, so that a stop or a deadline is noticed soon. */
 #pragma once
 
-#include <errno.h>
 #include <poll.h>
 #include <stdbool.h>
 

@@ -2,9 +2,6 @@
 /* call.c - releases a call's xid and slot, ends the call, and acts on its complete reply. */
 #include "client/call.h"
 
-#include <errno.h>
-#include <stdio.h>
-
 #include "client/internal.h"
 #include "client/timers.h"
 #include "stats/latency.h"

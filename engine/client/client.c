@@ -5,11 +5,9 @@
  */
 #include "client/client.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "client/internal.h"
-#include "client/timers.h"
 #include "wait.h"
 
 /* --- silence --- */

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "client/timers.h"
-#include "util.h"
 
 /*
  * TCP repeats a SYN after 1 and 3 s, and a new connection begins within 1 s after a failed one. So

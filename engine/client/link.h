@@ -6,9 +6,6 @@
  */
 #pragma once
 
-#include <errno.h>
-#include <poll.h>
-
 #include "clock.h"
 #include "transport/transport.h"
 #include "wait.h"

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "job.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <string.h>
 
 #include "deadline.h"
 #include "job_log.h"
 #include "open_loop.h"
-#include "util.h"
 #include "wait.h"
 
 /* Wraps a place in the ring of complete requests; `place` is below 2 * done_size. */

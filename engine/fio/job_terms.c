@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "job_terms.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "group/path.h"
 #include "job_log.h"
 #include "meta_job.h"
 #include "open_loop.h"
 #include "optgroup.h"
-#include "pool/pool.h"
 #include "pool/spread.h"
 #include "util.h"
 #include "wire/credentials.h"

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "job_log.h"
-#include "job_terms.h"
 
 enum { SIZE_FIRST = 1024 };
 

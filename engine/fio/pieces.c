@@ -2,7 +2,6 @@
 #include "job.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "nfs/meta_io.h"

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "pool_paths.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "job_terms.h"
 #include "deadline.h"
 #include "meta_job.h"
 #include "job_log.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "setup.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +9,6 @@
 #include "job.h"
 #include "pool_paths.h"
 #include "job_log.h"
-#include "util.h"
 #include "wait.h"
 
 enum { LAYOUT_PATHS_MAX = 8 };

@@ -11,8 +11,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <sys/queue.h>
 #include <sys/uio.h>
 
@@ -21,7 +19,6 @@
 #include "group/hold.h"
 #include "transport/transport.h"
 #include "stats/counters.h"
-#include "util.h"
 #include "wait.h"
 
 struct conn;

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "group/directory.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "util.h"
 

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "group/group.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "nfs/names.h"
 #include "transport/rdma_memory.h"

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* mount.c - a connection that is a kernel mount (or any directory), driven through io_uring. */
-#include <errno.h>
 #include <fcntl.h>
 #include <liburing.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "group/connection.h"
 #include "group/directory.h"

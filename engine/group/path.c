@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "group/path.h"
 
-#include <errno.h>
 #include <netdb.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "group/directory.h"
 #include "nfs/entries.h"

@@ -5,16 +5,12 @@
  */
 #include "nfs/mount3.h"
 
-#include <errno.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <nfsc/libnfs.h>
 #include <nfsc/libnfs-raw.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* names4.c - names in NFSv4.1 alone: the way to the export, OPEN and CLOSE, SECINFO. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

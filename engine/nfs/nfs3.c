@@ -5,7 +5,6 @@
  */
 #include "nfs/nfs3.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "client/client.h"

@@ -3,8 +3,6 @@
 
 #include <sys/random.h>
 
-#include "clock.h"
-
 struct rpc_address path_address(const struct path *path, bool rdma, unsigned int turn)
 {
 	const struct path_config *config = &path->config;

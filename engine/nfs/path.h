@@ -9,7 +9,6 @@
 #include "clock.h"
 #include "pool/pool.h"
 #include "transport/transport.h"
-#include "util.h"
 #include "wire/credentials.h"
 
 struct entries_terms;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "nfs/path_client.h"
 
-#include <errno.h>
-
 #include "nfs/version.h"
 #include "wait.h"
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "nfs/status.h"
 
-#include <errno.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "pool/pool.h"

@@ -3,7 +3,6 @@
  * address are left out if the prefix has more than two. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "grammar.h"

@@ -4,7 +4,6 @@
 #include <math.h>
 
 #include "stats/json_line.h"
-#include "stats/latency.h"
 
 static const double GROWTH = 0.01; /* responses may grow by this share of the time that passed */
 

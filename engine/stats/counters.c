@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "stats/json_line.h"
-#include "stats/latency.h"
 
 void counters_add(struct counters *sum, const struct counters *one)
 {

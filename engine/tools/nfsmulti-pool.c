@@ -2,10 +2,8 @@
 /*
  * nfsmulti-pool - prints the paths of a pool as JSON lines, so that scripts need not parse a pool.
  */
-#include <errno.h>
 #include <getopt.h>
 #include <netdb.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "pool/pool.h"

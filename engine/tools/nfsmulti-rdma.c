@@ -3,10 +3,8 @@
  * nfsmulti-rdma - prints this machine's RDMA ports as JSON lines, or connects to an NFS server over
  * RDMA, and prints the server's limits.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <netdb.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "stats/plain_text.h"

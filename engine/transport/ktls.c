@@ -3,14 +3,11 @@
 #include "transport/tls_session.h"
 
 #include <endian.h>
-#include <errno.h>
 #include <linux/tls.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "util.h"
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "transport/portion.h"
 
-#include <sys/resource.h>
-
 #include "util.h"
 
 enum {

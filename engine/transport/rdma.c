@@ -6,17 +6,12 @@
  * threshold; else the call names the memory, and the server moves the data by RDMA before it
  * replies. The server's credits limit the calls outstanding.
  */
-#include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "transport/rdma_link.h"
 #include "transport/rdma_memory.h"
-#include "util.h"
 #include "wait.h"
 
 enum {

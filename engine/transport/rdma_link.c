@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "transport/rdma_link.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "util.h"
 

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "transport/rdma_memory.h"
 
-#include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "util.h"
 

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "transport/stream.h"
 
-#include <errno.h>
 #include <net/if.h>
 #include <netdb.h>
-#include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "transport/stream.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
-#include <stdatomic.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include "util.h"
 #include "wait.h"
 
 static void set(int fd, int level, int option, int value)

@@ -6,9 +6,7 @@
  * the TLS handshake completes, and the server answers a NULL call over TLS, which alone shows that
  * it accepts the client's certificate. The owner's calls are sent only then, so never in clear.
  */
-#include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "transport/stream.h"

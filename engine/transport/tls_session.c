@@ -3,9 +3,7 @@
 
 #include <arpa/inet.h>
 #include <endian.h>
-#include <errno.h>
 #include <gnutls/x509.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>

@@ -2,9 +2,7 @@
 #include "wire/credentials.h"
 
 #include <grp.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "util.h"
 #include "wire/message.h"

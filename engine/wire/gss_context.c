@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "wire/gss_context.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "util.h"

@@ -2,7 +2,6 @@
 #include "wire/krb5_keys.h"
 
 #include <endian.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "wire/message.h"
 
-#include <errno.h>
-#include <stdio.h>
-
 #include "util.h"
 #include "wire/record.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "wire/record.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "util.h"

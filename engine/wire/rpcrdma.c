@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "wire/rpcrdma.h"
 
-#include <errno.h>
-#include <stdio.h>
-
 #include "wire/reply.h"
 #include "util.h"
 

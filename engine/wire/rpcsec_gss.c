@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "util.h"
