@@ -9,7 +9,7 @@ from typing import Any
 
 import made_runs
 import pytest
-from conftest import call_harness, refusal
+from conftest import call_harness
 from made_runs import report_of
 from run_helpers import own_cells
 
@@ -68,11 +68,6 @@ def test_a_run_of_given_amounts_says_how_they_relate_to_the_servers_memory(tmp_p
         assert cell.factors["workload"] == "12k-read"
         for option in ("bs=12288", "size=8388608", "iodepth=5", "runtime=300ms", "overwrite=1"):
             assert f"--{option} " in cell.command, option
-
-
-def test_one_depth_but_for_metadata() -> None:
-    said = refusal("run", "connections", "--depth=1,2")
-    assert "--factors iodepth=1,2 compares several" in said
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,17 @@ def test_cells_are_told_in_the_order_of_their_names() -> None:
     assert [pair.name for pair in found] == ["n 1", "n 2", "n 10"]
 
 
+def _changed(summary: Summary, streams: int, repeat: int, status: Status) -> Summary:
+    """Let the cells of so many streams wait, or fail, from a repeat on."""
+    return changed(
+        summary,
+        lambda cell: cell.factors["streams"] == streams and cell.repeat >= repeat,
+        status=status, read=None, write=None,
+    )  # fmt: skip
+
+
 _A, _B = dd(), dd(seed=2)
+_ONE = _only(dd(1), 1)
 _SLOWER = dd(slower=1.1, seed=2)
 _PASSES = r"not shown to be worse: nothing [^:]* in 21 tests$"
 
@@ -206,6 +216,11 @@ _SLOW_READS = changed(
         (dd(1), dd(1), "--allow kernl", 11,
          r"nfsmulti: not comparable: --allow 'kernl': the runs have no such condition: did you mean"
          r" kernel\?"),
+        (_changed(_ONE, 1, 1, "failed"), _ONE, "", 11, r"not comparable: no cell is done in A$"),
+        # What B has still to run counts where A ran it.
+        (_A, _changed(_A, 5, 1, "waiting"), "", 11, r"B is not finished: 12 cells .* --resume"),
+        (_A, _changed(_A, 5, 3, "waiting"), "", 11, r"B is not finished: 4 cells .* --resume"),
+        (_A, _changed(dd(4), 5, 4, "waiting"), "", 0, _PASSES),
         # One slow cell is found among others, which are not worse together.
         (dd(5), _mixed(dd(5, seed=2), dd(5, slower=1.5, seed=3),
                        client="capped", direction="write", streams=3), "", 10,
@@ -220,36 +235,6 @@ def test_what_a_comparison_says_and_how_it_exits(
     assert (done.status, re.search(last, said) is not None) == (status, True), said
     assert ("worse: all cells" in said) == ("worse: all cells" in last)
     assert (done.stdout == "") == said.startswith("nfsmulti:")
-
-
-def _changed(summary: Summary, streams: int, repeat: int, status: Status) -> Summary:
-    """Let the cells of so many streams wait, or fail, from a repeat on."""
-    return changed(
-        summary,
-        lambda cell: cell.factors["streams"] == streams and cell.repeat >= repeat,
-        status=status, read=None, write=None,
-    )  # fmt: skip
-
-
-def test_a_run_of_which_nothing_is_done_says_so(tmp_path: Path) -> None:
-    a = _only(dd(1), 1)
-    done = _compare(tmp_path, _changed(a, 1, 1, "failed"), a)
-    assert done.status == 11
-    assert done.stderr.endswith("not comparable: no cell is done in A\n")
-
-
-@pytest.mark.parametrize("repeat", [1, 3])
-def test_an_unfinished_run_is_not_comparable(tmp_path: Path, repeat: int) -> None:
-    a = dd()
-    done = _compare(tmp_path, a, _changed(a, 5, repeat, "waiting"))
-    assert (done.status, done.stdout) == (11, "")
-    assert f"B is not finished: {4 * (4 - repeat)} cells that A ran are still to run" in done.stderr
-    assert "--resume" in done.stderr
-
-
-def test_cells_that_wait_in_b_but_were_never_in_a_do_no_harm(tmp_path: Path) -> None:
-    b = _changed(dd(4), 5, 4, "waiting")
-    assert _compare(tmp_path, dd(3), b).status == 0
 
 
 @pytest.mark.parametrize(("repeat", "failed"), [(1, 3), (3, 1)])

@@ -409,6 +409,13 @@ _POOL = "--pool nfs://127.0.0.1/a"
         ("latency --workload none.fio", "--workload none.fio: give 4k-randread, 64k-read, "),
         ("latency --workload create", "--workload create: give 4k-randread, 64k-read, "),
         ("latency --resume --load 50", "--load cannot change that"),
+        ("connections --depth=1,2", "--factors iodepth=1,2 compares several"),
+        (f"clients {_POOL} --restart", "--restart needs a command"),
+        (f"clients {_POOL} --hosts=a", "clients runs on this machine only"),
+        ("clients --absent=1%", "give --restart too"),
+        ("neighbour --server-command env", "--server-command needs a --pool"),
+        ("neighbour --server-command 'ssh --pool FOLDER", "No closing quotation"),
+        ("neighbour --resume --server-command env", "--server-command cannot change that"),
     ],
 )  # fmt: skip
 def test_bad_choices_are_refused_in_a_line(

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import made_runs
 import pytest
-from conftest import refusal
 from made_runs import report_of
 from run_helpers import made_record, own_cells, run_one
 
@@ -114,12 +113,3 @@ def test_report_tells_of_the_server_and_of_cells_that_it_did_not_tell() -> None:
     assert "18 of 18 cells have no figures of the server: refused" in text
     assert "| server %" not in text
     assert said(untold[0]).endswith("; no figures of the server: refused")
-
-
-def test_server_command_needs_a_pool(tmp_path: Path) -> None:
-    for words, why in (
-        (["--server-command", "ssh nas"], "--server-command needs a --pool"),
-        (["--server-command", "ssh 'nas", "--pool", str(tmp_path)], "No closing quotation"),
-        (["--resume", "--server-command", "ssh nas"], "--server-command cannot change that"),
-    ):
-        assert why in refusal("run", "neighbour", *words, "--results", str(tmp_path))

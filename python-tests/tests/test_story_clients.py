@@ -409,13 +409,6 @@ def test_a_rate_is_each_clients_and_neighbours_have_none() -> None:
     assert "arrival_rate" not in {**neighbours, **beside.options}
 
 
-def test_a_restart_on_a_users_server_needs_a_command() -> None:
-    words = ["run", "clients", "--pool=nfs://127.0.0.1/x", "--restart"]
-    assert "--restart needs a command" in refusal(*words)
-    assert "clients runs on this machine only" in refusal(*words[:3], "--hosts=a")
-    assert "give --restart too" in refusal("run", "clients", "--absent=1%")
-
-
 @pytest.mark.parametrize(
     ("most", "jobs", "choice"),
     [
