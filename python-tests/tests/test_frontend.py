@@ -265,20 +265,18 @@ def test_tests_go_on_without_the_labs_packages(machine: Machine) -> None:
 
 
 def test_a_run_says_first_that_it_is_in_a_lab(bare_machine: Machine) -> None:
-    for words, minutes in (
-        ("run connections", 19),
-        ("run --quick connections", 2),
-        ("run all --seed=1", 297),
-        ("run dd --lab", None),
-        ("run dd --pool=nfs://127.0.0.1/a", None),
-        ("run dd --resume", None),
-        ("run dd --dry-run", None),
-        ("history dd", None),
+    for words, lab in (
+        ("run connections", True),
+        ("run all --seed=1", True),
+        ("run dd --lab", False),
+        ("run dd --pool=nfs://127.0.0.1/a", False),
+        ("run dd --resume", False),
+        ("run dd --dry-run", False),
+        ("history dd", False),
     ):
         told = "".join(told_first(understand(words.split())))
-        about = f"starts a lab on this machine, for about {minutes} "
-        assert (about in told) == bool(minutes), words
-        assert ("--pool=nfs://SERVER/EXPORT" in told) == bool(minutes), words
+        assert ("starts a lab on this machine" in told) == lab, words
+        assert ("--pool=nfs://SERVER/EXPORT" in told) == lab, words
     first, *_ = bare_machine.run("run", "dd", "--no-install").stderr.splitlines()
     assert [first] == told_first(understand(["run", "dd"]))
 

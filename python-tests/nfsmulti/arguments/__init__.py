@@ -23,7 +23,7 @@ from nfsmulti.terminal import visible
 _HERE = Path(__file__).parent
 # What there is, by the command's words.
 COMMANDS: dict[str, Any] = tomllib.loads((_HERE / "commands.toml").read_text(encoding="utf-8"))
-SHARED, MINUTES = COMMANDS.pop("shared"), COMMANDS.pop("minutes")
+SHARED = COMMANDS.pop("shared")
 # Each module of stories/ is a story; importing one takes more than Python's own library.
 STORIES = sorted(file.stem for file in _HERE.with_name("stories").glob("[!_]*.py"))
 for _taker in (SHARED["scenario"], COMMANDS["history"]["options"]):
@@ -76,11 +76,9 @@ def _place(understood: Understood) -> list[str]:
     given = understood.values
     if understood.function != COMMANDS["run"]["call"] or any(map(given.get, _NO_DEFAULT)):
         return []
-    name = given["scenario"]
     return [
-        f"nfsmulti: run {name} starts a lab on this machine, for about"
-        f" {MINUTES[name][given['quick']]} minutes if no other option changes that; to run on a"
-        " server of yours: --pool=nfs://SERVER/EXPORT"
+        f"nfsmulti: run {given['scenario']} starts a lab on this machine (--dry-run tells for how"
+        " long); to run on a server of yours: --pool=nfs://SERVER/EXPORT"
     ]
 
 
