@@ -41,8 +41,7 @@ def there(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
 
 def _usage(pool: str, directory: str) -> export.Usage:
     """Return what nfsmulti-export counts below a directory."""
-    done = run([str(built("nfsmulti-export")), "usage", pool, directory], timeout=60).check()
-    return export.Usage(**json.loads(done.stdout))
+    return export._usage(export._call("usage", pool, directory, seconds=60))
 
 
 def test_what_paths_offer(there: Place) -> None:
