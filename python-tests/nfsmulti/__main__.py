@@ -3,11 +3,8 @@
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import importlib
-import io
-import locale
 import os
 import select
 import signal
@@ -30,19 +27,6 @@ def carry_out(words: Sequence[str]) -> None:
     getattr(importlib.import_module(module), name)(**understood.values)
 
 
-def _print_in_the_locale() -> None:
-    """Print the characters of the locale, and "?" for those it has not.
-
-    What is read and written otherwise is UTF-8: ./nfsmulti asks for Python's UTF-8 mode. In the
-    locale C, which says nothing of the terminal, so is what is printed.
-    """
-    with contextlib.suppress(LookupError):  # Python does not know each locale's encoding
-        encoding = codecs.lookup(locale.getencoding()).name
-        for stream in (sys.stdout, sys.stderr):
-            if encoding not in ("ascii", "utf-8") and isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(encoding=encoding, errors="replace")
-
-
 def _is_read() -> bool:
     """Tell whether somebody reads what we print, which `| head` ends; else it is dropped."""
     with contextlib.suppress(BrokenPipeError):
@@ -58,7 +42,6 @@ def _is_read() -> bool:
 def main() -> None:
     """Run one command. Exit status: 0, the command's own, 1 for an error, 2 for bad usage."""
     end_politely()
-    _print_in_the_locale()
     guard()
     try:
         carry_out(sys.argv[1:])

@@ -31,36 +31,6 @@ from typing import IO, Self
 from nfsmulti import reaper
 from nfsmulti.errors import HarnessError, MissingError
 
-# The programs that the harness runs, with the Debian packages that hold them.
-PACKAGES = {
-    **{name: name for name in ("chromium", "clang", "cmake", "cpio", "file", "fio", "gcc", "git")},
-    **{name: name for name in ("rpcbind", "shellcheck", "valgrind")},
-    "busybox": "busybox-static",
-    "depmod": "kmod",
-    "dpkg-shlibdeps": "dpkg-dev",
-    "dropbear": "dropbear-bin",
-    "dropbearkey": "dropbear-bin",
-    "ganesha.nfsd": "nfs-ganesha",
-    "ip": "iproute2",
-    "kadmin.local": "krb5-admin-server",
-    "kdb5_util": "krb5-kdc",
-    "kinit": "krb5-user",
-    "krb5kdc": "krb5-kdc",
-    "kvno": "krb5-user",
-    "mount.nfs": "nfs-common",
-    "nft": "nftables",
-    "openssl": "openssl",
-    "qemu-system-x86_64": "qemu-system-x86",
-    "rpc.gssd": "nfs-common",
-    "rpc.nfsd": "nfs-kernel-server",
-    "rpc.svcgssd": "nfs-common",
-    "ss": "iproute2",
-    "ssh": "openssh-client",
-    "sysctl": "procps",
-    "tc": "iproute2",
-}
-
-
 _KILL_SECONDS = 5.0
 _TOLD_BYTES = 1 << 20
 
@@ -70,17 +40,12 @@ class CommandError(HarnessError):
 
 
 def find(program: str) -> str:
-    """Return the full path of `program`; raises MissingError naming its Debian package."""
+    """Return the full path of `program`; raises MissingError."""
     found = shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if found is None:
-        package = PACKAGES.get(program)
-        raise MissingError(f"{program} is not installed", apt_line([package]) if package else None)
+        remedy = f"install its package: on Debian apt-file search bin/{program} names it"
+        raise MissingError(f"{program} is not installed", remedy)
     return found
-
-
-def apt_line(packages: Sequence[str]) -> str:
-    """Return the command that installs `packages`."""
-    return f"apt-get install --no-install-recommends {' '.join(packages)}"
 
 
 @functools.cache

@@ -12,7 +12,7 @@ from engine_helpers import done, eventually, place_of_directories, sections, tra
 from nfsmulti.errors import MissingError
 from nfsmulti.fiorun import Engine, Fio, Option
 from nfsmulti.lab import Lab
-from nfsmulti.processes import apt_line, find, run
+from nfsmulti.processes import find, run
 from nfsmulti.testrun import variant
 
 _SUPPRESSIONS = Path(__file__).parent
@@ -34,7 +34,7 @@ def watched() -> Engine:
     """Return the engine in a build with ThreadSanitizer, whose runtime must come first in fio."""
     printed = run(["gcc", "-print-file-name=libtsan.so"], timeout=20).check().stdout.strip()
     if not Path(printed).is_absolute():
-        missing(MissingError("ThreadSanitizer is not installed", apt_line(["libtsan2"])))
+        missing(MissingError("ThreadSanitizer is not installed", "apt-get install libtsan2"))
     options = f"exitcode={_FOUND}:suppressions={_SUPPRESSIONS / 'tsan.supp'}"
     env = {"LD_PRELOAD": printed, "TSAN_OPTIONS": options}
     return Engine.built(variant("tsan"), env)

@@ -29,7 +29,7 @@ from fuzz_seeds import SEEDS
 
 from nfsmulti.errors import MissingError
 from nfsmulti.paths import BUILD, PYTHON_TESTS
-from nfsmulti.processes import Process, apt_line, find, run
+from nfsmulti.processes import Process, find, run
 
 # Ten seconds of a processor at most for each.
 _INPUTS = {
@@ -100,7 +100,7 @@ def fuzzers(request: pytest.FixtureRequest, clang_build: Path) -> Iterator[Mappi
     """Yield the fuzzers of the tests that are to run; as many work as there are processors."""
     resources = run([find("clang"), "-print-resource-dir"], timeout=_GRACE).check().stdout.strip()
     if not any(Path(resources).rglob("libclang_rt.fuzzer*")):
-        missing(MissingError("libFuzzer is not installed", apt_line(["libclang-rt-dev"])))
+        missing(MissingError("libFuzzer is not installed", "apt-get install libclang-rt-dev"))
     processors = os.cpu_count() or 1
     make = ["cmake", "--build", str(clang_build), "--target", "fuzz", "--parallel"]
     run([*make, str(processors)], timeout=_BUILD_SECONDS).check()

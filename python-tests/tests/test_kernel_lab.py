@@ -107,9 +107,9 @@ def test_command_is_at_home_and_changes_nothing(kernel: Machine, tmp_path: Path)
     assert (tmp_path / "results, all/file").read_text() == "kept\n"
 
 
-def test_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
-    with pytest.raises(MissingError, match=r"(?s)busybox is not .* busybox-static$"):
+    with pytest.raises(MissingError, match="busybox is not installed"):
         guest.prepare()
 
 
@@ -237,11 +237,11 @@ def test_security_is_set_up_around_the_command(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.undo()
     monkeypatch.setattr(guest, "prepare", lambda: kernel)
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
-    for config, package in (
-        (GuestConfig(sec="krb5"), "krb5-kdc"),
+    for config, program in (
+        (GuestConfig(sec="krb5"), "krb5kdc"),
         (GuestConfig(xprtsec="tls"), "openssl"),
     ):
-        with pytest.raises(MissingError, match=rf"is not installed\n.* {package}$"):
+        with pytest.raises(MissingError, match=f"{program} is not installed"):
             run_in_guest(["true"], config)
 
 

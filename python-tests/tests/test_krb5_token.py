@@ -23,7 +23,6 @@ from conftest import missing
 from engine_c import CONSTANTS, CData, Guarded, ffi
 
 from nfsmulti.errors import MissingError
-from nfsmulti.processes import apt_line
 
 KEY_SIZES = {17: 16, 18: 32, 19: 16, 20: 32}
 CKSUMTYPES = {17: 15, 18: 16, 19: 19, 20: 20}  # of an enctype, by IANA's numbers
@@ -62,7 +61,7 @@ def libk5crypto() -> CData:
     try:
         return _mit.dlopen("libk5crypto.so.3")
     except OSError:
-        missing(MissingError("libk5crypto is not installed", apt_line(["libk5crypto3"])))
+        missing(MissingError("libk5crypto is not installed", "apt-get install libk5crypto3"))
 
 
 class MitKey:

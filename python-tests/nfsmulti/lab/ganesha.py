@@ -13,7 +13,7 @@ from pathlib import Path
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab.daemon import Daemon
 from nfsmulti.lab.kerberos import KERBEROS_FLAVORS, Kdc
-from nfsmulti.processes import Process, apt_line, run
+from nfsmulti.processes import Process, run
 
 _MISCONFIGURED = b"config_errs_to_log"  # it leaves out what it does not understand, and goes on
 _BEGUN = re.compile(rb"NFS SERVER INITIALIZED|" + _MISCONFIGURED)
@@ -142,8 +142,8 @@ def plugins(fsal: str) -> Path:
     """Find the folder of Ganesha's file systems, with `fsal` in it; raises MissingError."""
     for plugin in Path("/usr/lib").glob(f"**/ganesha/libfsal{fsal.lower()}.so"):
         return plugin.parent
-    package = apt_line([f"nfs-ganesha-{fsal.lower()}"])
-    raise MissingError(f"nfs-ganesha's {fsal} is not installed", package)
+    name = f"nfs-ganesha-{fsal.lower()}"
+    raise MissingError(f"nfs-ganesha's {fsal} is not installed", f"on Debian it is {name}")
 
 
 @dataclass(frozen=True)
