@@ -98,21 +98,6 @@ def _parse(word: str) -> Host:
 # --- the job file that goes to a host ---
 
 
-def refuse_dropped_engine(argv: Sequence[str]) -> None:
-    """Raise HarnessError for a fio --client with an engine on its command line.
-
-    Its jobs would run on fio's default engine, without a word.
-    """
-    if Path(argv[0]).name != "fio" or not any(word.startswith("--client") for word in argv):
-        return
-    for word in argv:
-        if word.startswith("--ioengine"):
-            raise HarnessError(
-                f"--client: fio sends the job file alone: {word} would be dropped without a word",
-                "put ioengine= and the engine's options into the job file",
-            )
-
-
 def job_text(jobs: Mapping[str, Mapping[str, str]], number: int) -> str:
     """Return the job file of the host `number`, counted from 0, with these jobs."""
     lines = [f"; written by {COMMAND} run --hosts"]

@@ -16,12 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import or_skip, refusal, started_lab
+from conftest import or_skip, started_lab
 from engine_helpers import eventually
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine, FioReport
-from nfsmulti.hosts import Host, RemoteFio, job_text, parse_hosts, refuse_dropped_engine
+from nfsmulti.hosts import Host, RemoteFio, job_text, parse_hosts
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import Process, find, run
@@ -52,15 +52,6 @@ def test_what_is_no_host_is_refused() -> None:
     for text in texts:
         with pytest.raises(HarnessError, match="--hosts: "):
             parse_hosts(text)
-
-
-def test_an_engine_that_fios_client_drops_is_refused() -> None:
-    words = ["/usr/bin/fio", "--client=a", "--ioengine=nfsmulti", "job.fio"]
-    for way in ("run", "exec", "kernel"):
-        assert "--ioengine=nfsmulti would be dropped" in refusal("lab", way, "--", *words)
-    # Other commands of fio are not.
-    refuse_dropped_engine(["fio", "--ioengine=nfsmulti", "job.fio"])
-    refuse_dropped_engine(["fio", "--client=a", "job.fio"])
 
 
 # --- job files ---

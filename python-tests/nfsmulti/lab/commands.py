@@ -17,7 +17,6 @@ from typing import Any
 
 from nfsmulti import machine, typed
 from nfsmulti.errors import HarnessError
-from nfsmulti.hosts import refuse_dropped_engine
 from nfsmulti.lab import EXPORT, READ_ONLY, Instances, Lab, LabConfig, Limits
 from nfsmulti.lab.guest import GuestConfig, GuestTimeoutError, Mount, run_in_guest
 from nfsmulti.lab.kerberos import Kerberos
@@ -74,7 +73,6 @@ def start(lab_id: str | None, **wanted: Any) -> None:
 
 def run(command: Sequence[str], lab_id: str | None, **wanted: Any) -> None:
     """Run a command as a client of its own lab. Ends with its status."""
-    refuse_dropped_engine(command)
     with (
         Lab(_config(**wanted), lab_id=lab_id) as lab,
         Process(lab.command(command), env=lab.state.asking().environment, stdin=None) as process,
@@ -85,7 +83,6 @@ def run(command: Sequence[str], lab_id: str | None, **wanted: Any) -> None:
 
 def execute(command: Sequence[str], lab_id: str | None) -> None:
     """Become a command that is a client of a running lab."""
-    refuse_dropped_engine(command)
     state = choose(lab_id)
     argv = [*state.entrance(), *command]
     try:
@@ -132,7 +129,6 @@ def kernel(
     network: bool,
 ) -> None:
     """Run a command in the guest. Ends with its status, or 124 after the time-out."""
-    refuse_dropped_engine(command)
     config = GuestConfig(
         cpus=cpus,
         memory=memory,
