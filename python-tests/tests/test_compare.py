@@ -263,7 +263,7 @@ def test_a_cell_or_a_repeat_that_fails_is_worse(tmp_path: Path, repeat: int, fai
         (lambda a: changed(a, factors=lambda cell: {**cell.factors, "depth": 1}),
          "their factors differ: client, direction, streams and client, depth, direction, streams"),
         (lambda _: _only(_A, 5), "no combination of factors ran in both: streams is 1 in A and 5"
-                                 " in B: compare with --over streams"),
+                                 " in B"),
     ],
 )  # fmt: skip
 def test_runs_are_compared_with_their_like_alone(
@@ -284,18 +284,6 @@ def test_runs_in_which_the_server_restarts_are_compared_with_their_like_alone() 
     assert why_not(restarted, absent) == "their places (absent) differ: none and 1.0"
 
 
-def test_runs_are_compared_over_a_factor_that_differs(tmp_path: Path) -> None:
-    a, b = (_only(dd(), streams) for streams in (1, 5))
-    assert _compare(tmp_path, a, b).status == 11
-    done = _compare(tmp_path, a, b, "--over", "streams")
-    assert done.status == 0
-    assert re.search(r"capped, read +\d+\.\d +\d+(\.\d)? +[45]\.\d\d ", done.stdout)
-    for words, said in (("streams", "has 1,2,3,4,5: only one"), ("nconnect", "does not have it")):
-        refused = _compare(tmp_path, dd(1), b, "--over", words)
-        assert (refused.status, refused.stdout) == (11, "")
-        assert said in refused.stderr
-
-
 def test_programs_read_why_runs_are_not_comparable(tmp_path: Path) -> None:
     """One is no run, one is a quick one, and one is of a later harness."""
     a = str(made_runs.saved(dd(1), tmp_path / "a"))
@@ -308,14 +296,13 @@ def test_programs_read_why_runs_are_not_comparable(tmp_path: Path) -> None:
         (str(quick), "their lengths differ"),
         (str(later), "version 2"),
     ):
-        forms = ("text", "json", "markdown")
+        forms = ("text", "json")
         of = {form: call_harness("compare", a, b, "--format", form) for form in forms}
         assert all((one.status, why in one.stderr) == (11, True) for one in of.values())
         assert of["text"].stdout == ""
         found = json.loads(of["json"].stdout)
         assert (found["exit"], found["verdict"], found["rows"]) == (11, "not comparable", [])
         assert why in found["lines"][-1]
-        assert re.match(r"\*\*(dd: )?not comparable\*\*\n\n- not comp", of["markdown"].stdout)
 
 
 def test_help_explains_the_verdict() -> None:
@@ -480,7 +467,6 @@ def test_other_programs_read_the_verdict(tmp_path: Path) -> None:
     assert row["cell"] == "each address capped, read, 1 stream"
     assert (row["unit"], row["says"]) == ("MB/s", "worse")
     assert row["low"] < row["b"] / row["a"] < row["high"]
-    assert "**dd: worse**" in _compare(tmp_path, a, b, "--format", "markdown").stdout
 
 
 def test_history_marks_the_run_that_changed_a_figure(tmp_path: Path) -> None:

@@ -124,6 +124,7 @@ def test_what_is_mistyped_is_said_last_before_anything_is_installed(
         ("run dd --directory a", "the pool's URL may name one below the export"),
         ("run dd --keep", "the command of a cell (report.md) makes its files again"),
         ("compare --format junit", "--format junit is gone since 0.7.0: use --format json"),
+        ("compare --over nconnect", "use --factors in one run, whose page compares them"),
         ("compare --format=junit", "--format junit is gone since 0.7.0: use --format json"),
         ("run dd --repet 4", "run: there is no option --repet: did you mean --repeat?"),
         ("run dd --repeat=no", "run: --repeat: 'no' is not a whole number from 1 on"),

@@ -22,8 +22,8 @@ from typing import NoReturn
 
 from nfsmulti import kept, typed
 from nfsmulti.errors import HarnessError
-from nfsmulti.kept.forms import SIGNIFICANT, TOGETHER, WRITERS, Comparison, Exit, Row, Side, largest
-from nfsmulti.kept.pairs import Pair, lost, pairs, unmatched, why_not, without
+from nfsmulti.kept.forms import SIGNIFICANT, TOGETHER, Comparison, Exit, Row, Side, largest
+from nfsmulti.kept.pairs import Pair, lost, pairs, unmatched, why_not
 from nfsmulti.kept.reliability import doubts, purposes, refuse_unknown
 from nfsmulti.report import conditions, loads, measures
 from nfsmulti.report.answer import ran
@@ -186,7 +186,6 @@ def compare(
     threshold: float,
     judge: Sequence[str] | None,
     tolerance: float | None,
-    over: str | None,
     allow: Collection[str],
     results: Path,
     written: str,
@@ -200,8 +199,6 @@ def compare(
         a, b = map(Summary.load, folders)
         if folders[0].resolve() == folders[1].resolve():
             raise HarnessError(f"{kept.shown_run(folders[0])} is both A and B: name two runs")
-        if over:
-            a, b = without(a, over), without(b, over)
         environments = [conditions.load(folder) for folder in folders]
         refuse_unknown(allow, environments)
     except HarnessError as error:
@@ -242,8 +239,7 @@ def compare(
         what = ran(b, environments[1])
         found = Comparison(a.scenario, first, second, rows, limit, notes, why, end, lines, what)
         found.write_page(folders[1])
-        text = WRITERS[written](found)
-    print(text)
+    print(found.json() if written == "json" else found.text())
     sys.exit(found.exit)
 
 
@@ -267,6 +263,6 @@ def _refuse(why: str, written: str, scenario: str = "") -> NoReturn:
     """Say why there are no figures to a user, and to a program in the form that it reads."""
     found = Comparison.refused(why, scenario)
     print(f"nfsmulti: {found.verdict[-1]}", file=sys.stderr)
-    if written != "text":
-        print(WRITERS[written](found))
+    if written == "json":
+        print(found.json())
     sys.exit(found.exit)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a comparison of two runs has found, and how it is written, as text, page, JSON and others.
+"""What a comparison of two runs has found, and how it is written: as text, page and JSON.
 
 Text and page have the one shape of all answers, and show no more than its few rows at once.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from pathlib import Path
@@ -187,6 +187,30 @@ class Comparison:
         except HarnessError as error:
             print(f"nfsmulti: no page: {error}", file=sys.stderr)
 
+    def text(self) -> str:
+        """Return what a terminal shows: the answer first, the verdict last."""
+        ending = [shown(self.page), *(wrapped(line, COLUMNS) for line in self.lines)]
+        answer = self.answer(self.notes)
+        figures = replace(answer, headline="").terminal(COLUMNS)
+        sides = f"A: {self.a.text}\nB: {self.b.text}"
+        return "\n\n".join([wrapped(answer.headline, COLUMNS), sides, figures, "\n".join(ending)])
+
+    def json(self) -> str:
+        """Return it for other programs."""
+        data = {
+            "schema": _SCHEMA,
+            "version": _VERSION,
+            "scenario": self.scenario,
+            "a": vars(self.a),
+            "b": vars(self.b),
+            "rows": [one.data for one in self.rows],
+            "notes": [*self.notes],
+            "exit": self.exit,
+            "lines": self.lines,
+            "verdict": self.word,
+        }
+        return json.dumps(data, indent="\t")
+
 
 def _table(rows: Sequence[Row]) -> Table:
     """Lay rows out; their unit is in the headings where all have the same."""
@@ -201,49 +225,3 @@ def _table(rows: Sequence[Row]) -> Table:
         lines.append([one.name, a, b, texts.times(one.ratio), one.says])
     headings = [", ".join(filter(None, (side, unit))) for side in "AB"]
     return Table(["", *headings, "B / A", ""], lines, ending_text_columns=1, text_wraps=True)
-
-
-# --- the forms ---
-
-
-def _sides(found: Comparison) -> str:
-    return f"A: {found.a.text}\nB: {found.b.text}"
-
-
-def _text(found: Comparison) -> str:
-    ending = [shown(found.page), *(wrapped(line, COLUMNS) for line in found.lines)]
-    answer = found.answer(found.notes)
-    figures = replace(answer, headline="").terminal(COLUMNS)
-    headline = wrapped(answer.headline, COLUMNS)
-    return "\n\n".join([headline, _sides(found), figures, "\n".join(ending)])
-
-
-def _markdown(found: Comparison) -> str:
-    points = "".join(f"- {texts.markdown(line)}\n" for line in (*found.notes, *found.lines))
-    title = ": ".join(filter(None, (found.scenario, found.word)))
-    sides = "  \n".join(map(texts.markdown, _sides(found).splitlines()))
-    figures = [sides, _table(found.rows).markdown().rstrip()] if found.a.run else []
-    return "\n\n".join([f"**{texts.markdown(title)}**", *figures, points])
-
-
-def _json(found: Comparison) -> str:
-    data = {
-        "schema": _SCHEMA,
-        "version": _VERSION,
-        "scenario": found.scenario,
-        "a": vars(found.a),
-        "b": vars(found.b),
-        "rows": [one.data for one in found.rows],
-        "notes": [*found.notes],
-        "exit": found.exit,
-        "lines": found.lines,
-        "verdict": found.word,
-    }
-    return json.dumps(data, indent="\t")
-
-
-WRITERS: Mapping[str, Callable[[Comparison], str]] = {
-    "text": _text,
-    "json": _json,
-    "markdown": _markdown,
-}

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nfsmulti.errors import HarnessError
 from nfsmulti.report import cells, conditions
 from nfsmulti.report.measures import Take
 from nfsmulti.report.naming import naming
@@ -75,23 +74,6 @@ def why_not(a: Summary, b: Summary) -> str | None:
     return f"no combination of factors ran in both{_apart(a, b)}"
 
 
-def without(summary: Summary, factor: str) -> Summary:
-    """Take a factor off a run's cells, which two runs are compared over.
-
-    Raises HarnessError where the run does not have it, or has several levels of it.
-    """
-    levels = cells.levels(summary.done, factor)
-    if len(levels) != 1:
-        several = f"has {_listed(levels)}: only one level can be compared"
-        what = several if levels else "does not have it"
-        raise HarnessError(f"--over {factor}: the run of {summary.started} {what}")
-    left = []
-    for cell in summary.cells:
-        factors = {name: at for name, at in cell.factors.items() if name != factor}
-        left.append(dataclasses.replace(cell, factors=factors))
-    return dataclasses.replace(summary, cells=left)
-
-
 def _kind(run: Summary) -> dict[str, Any]:
     """Return what two runs that are compared have in common, by what that is."""
     return {
@@ -116,7 +98,7 @@ def _unfinished(a: Summary, b: Summary) -> int:
 
 
 def _apart(a: Summary, b: Summary) -> str:
-    """Name the factors of which the runs have no level in common, and how to compare over one."""
+    """Name the factors of which the runs have no level in common."""
     levels = {
         name: [cells.levels(one.done, name) for one in (a, b)]
         for name in sorted({name for cell in a.cells for name in cell.factors})
@@ -126,9 +108,6 @@ def _apart(a: Summary, b: Summary) -> str:
         f"{name} is {_listed(one)} in A and {_listed(two)} in B"
         for name, (one, two) in apart.items()
     )
-    if len(apart) == 1:
-        ((name, both),) = apart.items()
-        said += f": compare with --over {name}" if max(map(len, both)) == 1 else ""
     return f": {said}" if said else ""
 
 
