@@ -58,9 +58,15 @@ def _of_c(file: Path) -> Iterator[str]:
         yield _CONVERSION.sub("…", text.replace('\\"', '"'))
 
 
-def harness(folder: Path) -> Iterator[str]:
-    """Yield the strings of Python files."""
-    for file in sorted(folder.rglob("*.py")):
+def _of_harness(root: Path) -> list[Path]:
+    """Return the harness's files, and those of the commands that need a clone."""
+    clone = (root / "python-tests" / name for name in ("testrun.py", "fault_table.py"))
+    return sorted([*(root / "python-tests/nfsmulti").rglob("*.py"), *clone])
+
+
+def harness(root: Path) -> Iterator[str]:
+    """Yield the strings of its files."""
+    for file in _of_harness(root):
         for node in ast.walk(ast.parse(file.read_text())):
             yield from _texts(node)
 
@@ -108,7 +114,7 @@ def unlisted(page: str, root: Path) -> dict[tuple[str, str], str]:
         for text in set(_of_c(file)) - help_texts:
             if not _NO_MESSAGES.match(text) and _counts(text, said):
                 found[_split(text)] = str(file.relative_to(root))
-    for file in sorted((root / "python-tests/nfsmulti").rglob("*.py")):
+    for file in _of_harness(root):
         for text, remedy in _refusals(file):
             if _counts(f"{text}\n{remedy}", said):
                 found[(text, remedy) if remedy else _split(text)] = str(file.relative_to(root))

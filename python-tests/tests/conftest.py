@@ -41,7 +41,7 @@ from nfsmulti.lab import (
 )
 from nfsmulti.machine import versions
 from nfsmulti.processes import Completed, find, run
-from nfsmulti.testrun import variant
+from testrun import variant
 
 pytest_plugins = ("in_guest", "limits", "scripted_jobs", "standstill")
 

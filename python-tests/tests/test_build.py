@@ -13,7 +13,7 @@ from engine_helpers import done, refused
 from nfsmulti.fiorun import Engine, Fio
 from nfsmulti.paths import BUILD, build_dir
 from nfsmulti.processes import run
-from nfsmulti.testrun import configuring
+from testrun import configuring
 
 pytestmark = pytest.mark.full
 

@@ -22,7 +22,7 @@ from nfsmulti import texts
 from nfsmulti.arguments import COMMANDS, STORIES, understand
 from nfsmulti.bench import stall
 from nfsmulti.fiorun import Engine
-from nfsmulti.paths import PYTHON_TESTS, ROOT
+from nfsmulti.paths import ROOT
 from nfsmulti.processes import run
 from nfsmulti.report import cells, measures
 from nfsmulti.report.told import Run
@@ -399,7 +399,7 @@ def _composed(lib: CData) -> Iterator[str]:
 
 
 def test_listed_messages_are_in_the_sources(testlib: CData) -> None:
-    printed = [*messages.engine(ROOT / "engine"), *messages.harness(PYTHON_TESTS / "nfsmulti")]
+    printed = [*messages.engine(ROOT / "engine"), *messages.harness(ROOT)]
     printed += [messages.front_end(ROOT / "nfsmulti"), *_composed(testlib)]
     listed = messages.listed(_PAGE.read_text())
     assert [said for said in listed if not any(said in text for text in printed)] == []

@@ -13,7 +13,7 @@ from nfsmulti.errors import MissingError
 from nfsmulti.fiorun import Engine, Fio, Option
 from nfsmulti.lab import Lab
 from nfsmulti.processes import find, run
-from nfsmulti.testrun import variant
+from testrun import variant
 
 _SUPPRESSIONS = Path(__file__).parent
 _FOUND = 66  # the exit status where anything was found

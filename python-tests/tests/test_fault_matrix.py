@@ -125,7 +125,7 @@ _GUEST: Rows = {
 
 
 def _cells(rows: Rows, transport: str) -> dict[str, Cell]:
-    """Return the cells of these rows by their names, which nfsmulti/faults.py reads."""
+    """Return the cells of these rows by their names, which fault_table.py reads."""
     return {
         f"{fault.name}, {work}, {mode}, {transport}": Cell(fault, work, mode, _ENDS[end])
         for fault, ends in rows.items()

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from conftest import call_harness, refusal
 
-from nfsmulti import testrun, texts
+import testrun
+from nfsmulti import texts
 from nfsmulti.paths import shown
 from nfsmulti.processes import claimed
 

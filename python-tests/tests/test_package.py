@@ -13,7 +13,7 @@ from conftest import or_skip
 
 from nfsmulti.paths import JOBFILES, PYTHON_TESTS, ROOT, build_dir
 from nfsmulti.processes import find, locked, run
-from nfsmulti.testrun import configuring
+from testrun import configuring
 
 pytestmark = pytest.mark.full
 

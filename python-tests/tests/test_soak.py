@@ -26,8 +26,9 @@ from hypothesis import strategies as st
 from lab_faults import FaultKind, Faults
 from soaking import BLOCK, Passes, prefix_of, schedule
 
-from nfsmulti import faults as commands
-from nfsmulti import machine, testrun, typed
+import fault_table as commands
+import testrun
+from nfsmulti import machine, typed
 from nfsmulti.errors import MissingError
 from nfsmulti.fiorun import Engine, Fio, Option
 from nfsmulti.lab import Instances, Lab, LabConfig

@@ -17,10 +17,10 @@ import limits
 import pytest
 from conftest import call_harness, namespaces, needs_privileges
 
-from nfsmulti import testrun
+import testrun
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import PYTHON_TESTS
-from nfsmulti.testrun import Part, _Session
+from testrun import Part, _Session
 
 _JUNIT = '<testsuites><testsuite tests="{}" failures="{}" errors="0" skipped="{}"/></testsuites>'
 
@@ -240,7 +240,8 @@ def test_leaves():
 _RUNS = """
 import sys
 from pathlib import Path
-from nfsmulti import processes, testrun
+import testrun
+from nfsmulti import processes
 
 testrun._FOLDER = Path(sys.argv[1])
 processes.end_politely()

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from nfsmulti import machine, testrun, texts
+import testrun
+from nfsmulti import machine, texts
 from nfsmulti.errors import HarnessError
 from nfsmulti.folders import own_folder
 from nfsmulti.paths import RESULTS, shown, write_whole
