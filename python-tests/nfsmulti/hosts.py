@@ -147,7 +147,7 @@ class RemoteFio:
     def command(self, folder: Path, jobs: Mapping[str, Options]) -> list[str]:
         """Return the words that run the named jobs on all hosts, whose files go to `folder`.
 
-        Writes each host's job file there. Options are as fiorun.Fio.start() has them; `ioengine`
+        Writes each host's job file there. Options are as fio spells them; `ioengine`
         may be another than the engine. A host's jobs begin on the path that follows the last one of
         the host before, so that they use as many paths as there are.
         """

@@ -17,9 +17,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from jobs import Fio
 from nfsmulti.bench.sink import Sink
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.fiorun import Direction, Engine, Fio, FioResult, Options
+from nfsmulti.fiorun import Direction, Engine, FioResult, Options
 from nfsmulti.paths import BUILD, ROOT, build_dir, shown
 from nfsmulti.processes import Completed, end_politely, run
 from servers.scripted import ScriptedServer

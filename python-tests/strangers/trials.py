@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from jobs import Fio
 from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import SUMMARY, Engine, Fio, FioProcess, FioResult, Options
+from nfsmulti.fiorun import SUMMARY, Engine, FioProcess, FioResult, Options
 from strangers.servers import Running
 
 _SECONDS = 300.0  # what takes longer hangs

@@ -23,10 +23,11 @@ from hypothesis import HealthCheck, settings
 from lab_faults import Faults
 from simulated import Scenarios
 
+from jobs import Fio
 from nfsmulti import machine, paths
 from nfsmulti.__main__ import carry_out
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
+from nfsmulti.fiorun import Engine, FioProcess, FioResult, Option
 from nfsmulti.lab import (
     EXPORT,
     PRIVILEGED,

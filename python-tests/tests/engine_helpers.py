@@ -22,11 +22,11 @@ import psutil
 import pytest
 from conftest import FioRunner
 
+from jobs import Fio
 from nfsmulti.fiorun import (
     SUMMARY,
     ConnectionStats,
     Engine,
-    Fio,
     FioProcess,
     FioReport,
     FioResult,

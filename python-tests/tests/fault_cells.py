@@ -17,8 +17,9 @@ from typing import ClassVar, Literal, Self
 import judge
 from engine_helpers import complaints as engine_lines
 
+from jobs import Fio
 from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import Engine, Fio, FioReport, FioResult, Options
+from nfsmulti.fiorun import Engine, FioReport, FioResult, Options
 
 FILE = "f"
 _BLOCK, _BLOCKS = 16 << 10, 64

@@ -14,7 +14,8 @@ from typing import ClassVar
 from fault_cells import FILE, Cell, Fault, Left, RunningJob, files_of, put_files
 from lab_faults import FaultKind, Faults
 
-from nfsmulti.fiorun import Engine, Fio, Options
+from jobs import Fio
+from nfsmulti.fiorun import Engine, Options
 from nfsmulti.lab import Instances, Lab, LabConfig, kernel_server
 from nfsmulti.lab.guest import ADDRESS6, ADDRESSES, EXPORT
 from nfsmulti.pool import RDMA_PORT, ask_rdma

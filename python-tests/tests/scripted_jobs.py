@@ -20,7 +20,8 @@ from typing import Any
 import pytest
 from engine_helpers import done, refused, said, sections
 
-from nfsmulti.fiorun import ConnectionStats, Engine, Fio, FioProcess, FioResult, Option
+from jobs import Fio
+from nfsmulti.fiorun import ConnectionStats, Engine, FioProcess, FioResult, Option
 from nfsmulti.processes import run
 from servers.scripted import Answer, Call, Export, Hook, Nfs, Procedure, ScriptedServer, Terms
 

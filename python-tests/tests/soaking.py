@@ -20,7 +20,8 @@ from pathlib import Path
 import judge
 from lab_faults import FaultKind, Faults
 
-from nfsmulti.fiorun import Direction, Fio, FioProcess, FioResult, Options
+from jobs import Fio
+from nfsmulti.fiorun import Direction, FioProcess, FioResult, Options
 from nfsmulti.lab import Lab
 from nfsmulti.paths import write_json
 

@@ -10,7 +10,8 @@ import pytest
 from conftest import FioRunner
 from engine_helpers import done, refused
 
-from nfsmulti.fiorun import Engine, Fio
+from jobs import Fio
+from nfsmulti.fiorun import Engine
 from nfsmulti.paths import BUILD, build_dir
 from nfsmulti.processes import run
 from testrun import configuring

@@ -34,8 +34,9 @@ from scripted_jobs import (
     Run,
 )
 
+from jobs import Fio
 from nfsmulti.bench.sink import Sink
-from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
+from nfsmulti.fiorun import Engine, FioProcess, FioResult, Option
 from nfsmulti.lab import Lab, LabConfig
 from servers.scripted import (
     Answer,

@@ -25,7 +25,8 @@ from engine_helpers import (
 )
 from scripted_jobs import replay
 
-from nfsmulti.fiorun import Engine, Fio, FioReport, Option
+from jobs import Fio
+from nfsmulti.fiorun import Engine, FioReport, Option
 from nfsmulti.lab import Lab
 
 place = fixture_of_places("nfs", "nfs4", "mount")

@@ -22,7 +22,8 @@ from engine_helpers import (
     sections,
 )
 
-from nfsmulti.fiorun import Engine, Fio, Option
+from jobs import Fio
+from nfsmulti.fiorun import Engine, Option
 from nfsmulti.lab import Lab
 
 exported = fixture_of_places("nfs")

@@ -9,8 +9,9 @@ import pytest
 from conftest import FioRunner, missing, or_skip
 from engine_helpers import done, eventually, place_of_directories, sections, traces
 
+from jobs import Fio
 from nfsmulti.errors import MissingError
-from nfsmulti.fiorun import Engine, Fio, Option
+from nfsmulti.fiorun import Engine, Option
 from nfsmulti.lab import Lab
 from nfsmulti.processes import find, run
 from testrun import variant

@@ -17,7 +17,8 @@ import pytest
 from fault_cells import ENTRIES, FILE, Cell, Expected, Fault, Left, RunningJob, complaints
 from scripted_jobs import soundly
 
-from nfsmulti.fiorun import Engine, Fio, Options
+from jobs import Fio
+from nfsmulti.fiorun import Engine, Options
 from servers.scripted import Answer, Hook, Nfs, ScriptedServer, Status, on
 
 

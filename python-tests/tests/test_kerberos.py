@@ -26,7 +26,8 @@ from engine_helpers import (
 from kerberos_client import Client, realm
 from scripted_jobs import preloaded
 
-from nfsmulti.fiorun import Engine, Fio, Option
+from jobs import Fio
+from nfsmulti.fiorun import Engine, Option
 from nfsmulti.lab import Lab
 from nfsmulti.lab.certificates import Certificates
 from nfsmulti.lab.ganesha import SECRET

@@ -23,9 +23,10 @@ from conftest import (
     started_lab,
 )
 
+from jobs import Fio
 from nfsmulti import machine
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.fiorun import Engine, Fio, Option
+from nfsmulti.fiorun import Engine, Option
 from nfsmulti.lab import Export, Instances, Lab, LabConfig, Limits, commands, ganesha
 from nfsmulti.lab.lab import LabState, labs_lock, remove_leftovers
 from nfsmulti.lab.network import Network

@@ -23,8 +23,9 @@ from engine_helpers import (
 )
 from faulty_servers import DELETE_DEVICE, mend
 
+from jobs import Fio
 from nfsmulti import doctor
-from nfsmulti.fiorun import Engine, Fio, FioResult, Option
+from nfsmulti.fiorun import Engine, FioResult, Option
 from nfsmulti.lab.guest import ADDRESS6, ADDRESSES, EXPORT
 from nfsmulti.machine import Level, rdma_devices
 from nfsmulti.pool import read_pool

@@ -16,8 +16,9 @@ import pytest
 from engine_helpers import eventually
 from nfs41_client import Client41, Held, Reply, op
 
+from jobs import Fio
 from nfsmulti.bench.sink import Sink
-from nfsmulti.fiorun import Engine, Fio, FioResult, Option
+from nfsmulti.fiorun import Engine, FioResult, Option
 from nfsmulti.processes import run
 from servers.rpc import Fixed, Hyper, xdr
 from servers.scripted import Nfs4, Stable, Status4

@@ -28,9 +28,10 @@ from soaking import BLOCK, Passes, prefix_of, schedule
 
 import fault_table as commands
 import testrun
+from jobs import Fio
 from nfsmulti import machine, typed
 from nfsmulti.errors import MissingError
-from nfsmulti.fiorun import Engine, Fio, Option
+from nfsmulti.fiorun import Engine, Option
 from nfsmulti.lab import Instances, Lab, LabConfig
 
 _READ: dict[str, Option] = {"rw": "read", "bs": "4k", "size": "64k", "filename": "f"}
