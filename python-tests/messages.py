@@ -20,7 +20,7 @@ _LITERAL = r'"(?:[^"\\\n]|\\.)*"'
 _TEXT = re.compile(rf"{_LITERAL}(?:\s*(?:PRI[a-zA-Z0-9]+\s*)?{_LITERAL})*")
 _NO_TEXT = re.compile(r"/\*.*?\*/|^#include[^\n]*", re.DOTALL | re.MULTILINE)
 _CONVERSION = re.compile(r"%%|%[-+ #0-9.*]*(?:hh|h|ll|l|z|j)?[a-zA-Z]")
-_ERRORS = ("HarnessError", "MissingError", "NothingToRunError")
+_ERRORS = ("HarnessError", "MissingError")
 # Words of the engine that are no message: of its option table, its traces and statistics, of the
 # programs beside it, and what only a programmer meets.
 _NO_MESSAGES = re.compile(

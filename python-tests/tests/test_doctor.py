@@ -193,7 +193,7 @@ import json, sys
 from conftest import refusal
 results, *pools = sys.argv[1:]
 for number, pool in enumerate(pools):
-    scenario = "all" if number % 2 else "connections"
+    scenario = "dd" if number % 2 else "connections"
     print(json.dumps(refusal("run", scenario, "--quick", "--results", results, "--pool", pool)))
 """
 

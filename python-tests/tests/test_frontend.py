@@ -134,7 +134,7 @@ def test_what_is_mistyped_is_said_last_before_anything_is_installed(
         ("run dd --proto udp", "run: --proto: 'udp': give tcp or rdma, each once"),
         ("compare --judge p9", "--judge: 'p9' is none of throughput, p99, cpu: did you mean p99?"),
         ("run dd --mounts", f"connections, metadata, latency and security, not for dd: {leave}"),
-        ("run all --jobs=2", f"--jobs: only for connections and latency, not for all: {leave}"),
+        ("run dd --jobs=2", f"--jobs: only for connections and latency, not for dd: {leave}"),
         ("soak --paths 17", "soak: --paths: '17' is not a whole number from 2 to 16"),
         ("lab start --addresses=100", "--addresses: '100' is not a whole number from 1 to 99"),
         ("lab start --link=fast", "'fast' is not a rate: write it like 120mbit or 9.4gbit"),
@@ -268,7 +268,6 @@ def test_tests_go_on_without_the_labs_packages(machine: Machine) -> None:
 def test_a_run_says_first_that_it_is_in_a_lab(bare_machine: Machine) -> None:
     for words, lab in (
         ("run connections", True),
-        ("run all --seed=1", True),
         ("run dd --lab", False),
         ("run dd --pool=nfs://127.0.0.1/a", False),
         ("run dd --resume", False),

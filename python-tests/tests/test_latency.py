@@ -36,7 +36,7 @@ from nfsmulti.run.place import OnPool
 from nfsmulti.run.plan import PlannedCell, ordered, warm_ups
 from nfsmulti.run.record import Watcher
 from nfsmulti.run.series import Series
-from nfsmulti.run.start import NothingToRunError, resumed
+from nfsmulti.run.start import resumed
 from nfsmulti.scenario import CellSpec, Choice, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import Arrivals, Cell, Figures, Parts, Summary
@@ -144,7 +144,7 @@ def test_a_skipped_load_neither_waits_nor_is_run_again(tmp_path: Path) -> None:
     record.retry()
     assert record.waiting() == []
     assert Summary.load(record.folder).cells[0].why == "20 % was not sustained"
-    with pytest.raises(NothingToRunError, match="is finished: nothing is left to run"):
+    with pytest.raises(HarnessError, match="is finished: nothing is left to run"):
         resumed(tmp_path, record.folder, "latency")
 
 

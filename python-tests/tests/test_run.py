@@ -152,14 +152,14 @@ def test_dead_server_fails_its_cell_which_a_resumed_run_repeats(
     monkeypatch.setattr(runner, "InLab", Dying)
     monkeypatch.setattr(command, "_out", Console(file=said, width=400))
     record = made_record(tmp_path / "run", "dd", SCENARIOS["dd"].cells(Scale(True, 1))[:2])
-    assert command._carry_out_all([record], "") == 1
+    assert command._carry_out(record, None) == 1
     again = f"./nfsmulti run dd --resume {paths.shown(record.folder)}"
     assert f"1 of 2 cells failed; run them again with: {again}\n" in said.getvalue()
     first, second = Summary.load(record.folder).cells
     assert (first.status, first.why) == ("failed", "the server on 10.77.0.1 has died")
     assert "--output-format=json+" in first.command
     assert (second.status, second.why) == ("done", None)
-    assert command._carry_out_all([Record.resume(record.folder)], "") == 0
+    assert command._carry_out(Record.resume(record.folder), None) == 0
     repeated, kept = Summary.load(record.folder).cells
     assert (repeated.status, kept) == ("done", second)
 
@@ -244,7 +244,7 @@ def test_place_that_does_not_start_leaves_the_others_and_a_report(
     some = [spec for spec in specs if spec.factors["streams"] == 1]
     record = made_record(tmp_path / "run", "dd", some)
     assert record.plan.places == ["capped", "uncapped"]
-    assert command._carry_out_all([record], "") == 1
+    assert command._carry_out(record, None) == 1
     assert "no caps today" in capsys.readouterr().err
     after = Summary.load(record.folder)
     assert {(c.factors["client"], c.status) for c in after.cells} == {
@@ -255,7 +255,7 @@ def test_place_that_does_not_start_leaves_the_others_and_a_report(
     assert (record.folder / "report.md").exists()
 
 
-def test_report_that_fails_ends_no_other_run(
+def test_a_report_that_fails_leaves_the_figures(
     tmp_path: Path, mount: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken(folder: Path) -> None:
@@ -263,14 +263,12 @@ def test_report_that_fails_ends_no_other_run(
 
     monkeypatch.setattr("nfsmulti.report.pages.written", broken)
     monkeypatch.setattr(command, "_out", QUIET)
-    runs = []
-    for name in ("dd", "randread"):
-        cells = ordered(own_cells(name, Scale(True, 0.2))[:1], 1, seed=1)
-        plan = Plan(name, "", True, "", "", 1, mount, [], cells)
-        runs.append(Record.begin(tmp_path / name, plan, {}))
-    assert command._carry_out_all(runs, "") == 1
-    assert [dict(_statuses(record.folder)) for record in runs] == [{"done": 1}] * 2
-    assert capsys.readouterr().err.count("no report: ZeroDivisionError()") == 2
+    cells = ordered(own_cells("dd", Scale(True, 0.2))[:1], 1, seed=1)
+    plan = Plan("dd", "", True, "", "", 1, mount, [], cells)
+    record = Record.begin(tmp_path / "dd", plan, {})
+    assert command._carry_out(record, None) == 1
+    assert dict(_statuses(record.folder)) == {"done": 1}
+    assert "no report: ZeroDivisionError()" in capsys.readouterr().err
 
 
 def test_labs_limits_are_fitted_once(
@@ -443,7 +441,7 @@ def test_bad_calls_are_refused_in_a_line(tmp_path: Path, mount: str) -> None:
         (["dd", "--resume", "--seed=0"], "--seed cannot change that"),
         (["dd", "--resume", "--pool", mount, "--hosts=a"], "--pool, --hosts cannot change that"),
         (["dd", "--resume", "--repeat=2", "--factors=iodepth=1"], "--repeat, --factors cannot"),
-        (["all", "--resume", str(tmp_path)], "name its scenario and its folder"),
+        (["dd", "--resume", str(tmp_path), "a"], "name its scenario and its folder"),
     ):
         assert said in refusal("run", *words, "--results", str(tmp_path / "results")), words
     assert call_harness("run", "nosuch").status == 2

@@ -4,17 +4,16 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.paths import COMMAND, RESULTS, shown
+from nfsmulti.paths import COMMAND, shown
 from nfsmulti.pool import not_in_clear, read_pool
 from nfsmulti.report import pages
 from nfsmulti.report.naming import naming
@@ -26,7 +25,7 @@ from nfsmulti.run.place import OnPool
 from nfsmulti.run.record import Record, as_planned, called, expected_seconds, waiting_run
 from nfsmulti.scenario import OWN_SERVER, Choice
 from nfsmulti.screen import Screen
-from nfsmulti.stories import SCENARIOS, security
+from nfsmulti.stories import security
 from nfsmulti.stories.clients import MOST_UNASKED
 from nfsmulti.stories.connections import WORKLOADS
 from nfsmulti.stories.metadata import OPERATIONS
@@ -34,7 +33,6 @@ from nfsmulti.texts import counted, duration_text
 
 _out = Screen(soft_wrap=True)
 _INTERRUPTED = 130
-_Begun = TypeVar("_Begun")
 # What a user gives of a request as it is, by its names in both.
 _AS_GIVEN = ("pool", "repeat", "quick", "label", "seed", "hosts", "server_command")
 _OF_POOLS = ("hosts", "server_command")
@@ -48,7 +46,7 @@ _BESIDE = ("resume", "results", "metrics", "line", "as_json")
 
 
 def run(scenario: str, more: Sequence[str], **values: Any) -> None:
-    """Begin the runs that are asked for, or go on with one, and carry them out."""
+    """Begin the run that is asked for, or go on with one, and carry it out."""
     # 0 is given, although it equals False.
     given = {
         name: value
@@ -56,42 +54,30 @@ def run(scenario: str, more: Sequence[str], **values: Any) -> None:
         if value is not None and value is not False and value not in ("", ())
     }
     _out.stderr = "as_json" in given  # which alone is printed then
-    _check(scenario, given)
-    every = scenario == "all"
-    chosen = _published() if every else [scenario]
+    _check(given)
     folder = given["results"]
     if "resume" in given:
-        records = _all_of(chosen, functools.partial(start.resumed, folder, _folder(more, chosen)))
+        record = start.resumed(folder, _folder(more), scenario)
     else:
-        plan_one = functools.partial(start.planned, _request(scenario, more, given))
-        plans = _all_of(chosen, plan_one)
-        for one, _ in plans:
-            if one.pool:
-                preflight.check(one, OnPool(one.pool), lambda *_: None)  # the run says it again
+        one, place = start.planned(_request(scenario, more, given), scenario)
+        if one.pool:
+            preflight.check(one, OnPool(one.pool), lambda *_: None)  # the run says it again
         if "dry_run" in given:
-            _tell(plans, as_json="as_json" in given)
+            _tell(one, place, as_json="as_json" in given)
             return
-        for one, _ in plans:
-            if one.pool and "yes" not in given:
-                _ask(clients.most(one))
-        records = [start.begin(folder, *one) for one in plans]
-    again = f"{COMMAND} run {scenario} --resume"
-    again += f" --results {shlex.quote(shown(folder))}" if folder != RESULTS else ""
+        if one.pool and "yes" not in given:
+            _ask(clients.most(one))
+        record = start.begin(folder, one, place)
     try:
-        status = _carry_out_all(records, again if every else "", given.get("metrics"))
+        status = _carry_out(record, given.get("metrics"))
     finally:
         if "as_json" in given:
-            print(json.dumps({"runs": [*map(_ended, records)]}, indent="\t"))
+            print(json.dumps({"runs": [_ended(record)]}, indent="\t"))
     sys.exit(status)
 
 
-def _published() -> list[str]:
-    """Return the stories that repeat what was published: those with findings to repeat."""
-    return [name for name, one in SCENARIOS.items() if one.report.findings(pages.nothing(name))]
-
-
-def _check(scenario: str, given: Mapping[str, Any]) -> None:
-    """Raise HarnessError where options exclude each other, or the scenario."""
+def _check(given: Mapping[str, Any]) -> None:
+    """Raise HarnessError where options exclude each other."""
     if given.keys() >= {"pool", "lab"}:
         raise HarnessError("--pool and --lab exclude each other")
     for name in _OF_POOLS:
@@ -187,45 +173,27 @@ def _workloads(scenario: str, given: tuple[str, ...]) -> tuple[str, ...]:
     return given
 
 
-def _folder(words: Sequence[str], chosen: list[str]) -> Path | None:
+def _folder(words: Sequence[str]) -> Path | None:
     """Return the folder that --resume was given."""
-    if not words:
-        return None
-    if len(words) > 1 or len(chosen) > 1:
+    if len(words) > 1:
         raise HarnessError("--resume continues one run: name its scenario and its folder")
-    return Path(words[0])
+    return Path(words[0]) if words else None
 
 
-def _all_of(names: list[str], begin: Callable[[str], _Begun]) -> list[_Begun]:
-    """Plan, or resume, the runs that are possible; says of the others why they are not."""
-    found = []
-    for name in names:
-        try:
-            found.append(begin(name))
-        except start.NothingToRunError as error:
-            if len(names) == 1:
-                raise
-            _out.print(f"left out: {error.what}")
-    if not found:
-        raise HarnessError("nothing is left to run")
-    return found
-
-
-def _tell(plans: Sequence[tuple[plan.Plan, dict[str, Any]]], *, as_json: bool) -> None:
-    """Say what runs would do: their cells in order, and how long they take together."""
+def _tell(one: plan.Plan, place: dict[str, Any], *, as_json: bool) -> None:
+    """Say what a run would do: its cells in order, and how long they take."""
     if as_json:
-        print(json.dumps({"runs": [_planned(one) for one, _ in plans]}, indent="\t"))
+        print(json.dumps({"runs": [_planned(one)]}, indent="\t"))
         return
-    for one, place in plans:
-        seconds = expected_seconds(one.cells, runner.guests(one))
-        _out.print(f"{one.scenario}: {len(one.cells)} cells, about {duration_text(seconds)}")
-        if restarts := _restarts(one):
-            _out.print(f"  restarts the server {counted(restarts, 'time')}")
-        _say_left_out(one)
-        name = naming(waiting_run(one, place))
-        for cell in one.cells:
-            _out.print(f"  {cell.order} {called(as_planned(cell), name)}")
-        _out.print(f"Run them: {one.command.replace(' --dry-run', '')}")
+    seconds = expected_seconds(one.cells, runner.guests(one))
+    _out.print(f"{one.scenario}: {len(one.cells)} cells, about {duration_text(seconds)}")
+    if restarts := _restarts(one):
+        _out.print(f"  restarts the server {counted(restarts, 'time')}")
+    _say_left_out(one)
+    name = naming(waiting_run(one, place))
+    for cell in one.cells:
+        _out.print(f"  {cell.order} {called(as_planned(cell), name)}")
+    _out.print(f"Run them: {one.command.replace(' --dry-run', '')}")
 
 
 def _restarts(one: plan.Plan) -> int:
@@ -262,25 +230,16 @@ def _say_left_out(one: plan.Plan) -> None:
         _out.print(f"  left out: {line}")
 
 
-def _carry_out_all(records: list[Record], again: str, metrics: Path | None = None) -> int:
-    """Carry out runs one after the other; gives the exit status. `again` resumes them all."""
-    if len(records) > 1:
-        seconds = sum(runner.expected(record) for record in records)
-        _out.print(f"{len(records)} scenarios, about {duration_text(seconds)}")
-    status = 0
-    for record in records:
-        try:
-            with record.claimed():
-                status = max(status, _one(record, metrics), _say_leftover(record))
-        except HarnessError as error:
-            print(f"nfsmulti: {error}", file=sys.stderr)
-            status = 1
-        except (KeyboardInterrupt, SystemExit) as stop:
-            _out.print(f"stopped; continue with: {again or _resume_line(record)}")
-            _say_leftover(record)
-            code = _INTERRUPTED if isinstance(stop, KeyboardInterrupt) else stop.code
-            raise SystemExit(code) from None
-    return status
+def _carry_out(record: Record, metrics: Path | None) -> int:
+    """Carry out a run, and say what it has left; gives the exit status."""
+    try:
+        with record.claimed():
+            return max(_one(record, metrics), _say_leftover(record))
+    except (KeyboardInterrupt, SystemExit) as stop:
+        _out.print(f"stopped; continue with: {_resume_line(record)}")
+        _say_leftover(record)
+        code = _INTERRUPTED if isinstance(stop, KeyboardInterrupt) else stop.code
+        raise SystemExit(code) from None
 
 
 def _one(record: Record, metrics: Path | None) -> int:
@@ -317,11 +276,11 @@ def _say_leftover(record: Record) -> int:
 
 
 def _reported(record: Record) -> int:
-    """Write the report and say its answer. What goes wrong with it is no reason to stop others."""
+    """Write the report and say its answer. What goes wrong with it is no reason to fail the run."""
     folder = shown(record.folder)
     try:
         answer, text = pages.written(record.folder)
-    except Exception as error:  # whatever it is: the figures are safe, and other runs wait
+    except Exception as error:  # whatever it is: the figures are safe
         print(f"nfsmulti: {folder}: no report: {error!r}", file=sys.stderr)
         _out.print(f"{folder} holds summary.json, each fio's output")
         return 1

@@ -61,10 +61,6 @@ class Request:
     amounts: Amounts = field(default_factory=Amounts)
 
 
-class NothingToRunError(HarnessError):
-    """A scenario has no cells that can be run, or none that are left."""
-
-
 def planned(request: Request, name: str) -> tuple[Plan, dict[str, Any]]:
     """Plan a run of the scenario `name`, and write nothing; gives its summary's place, too.
 
@@ -137,9 +133,9 @@ def resumed(results: Path, given: Path | None, name: str) -> Record:
     if record.plan.scenario != name:
         raise HarnessError(f"{run} is a run of {record.plan.scenario}, not of {name}")
     if all(cell.status in _ENDED for cell in record.cells):
-        raise NothingToRunError(f"{run} is finished: nothing is left to run")
+        raise HarnessError(f"{run} is finished: nothing is left to run")
     if other := changed(run):
-        raise NothingToRunError(
+        raise HarnessError(
             f"{run} began with {other}; its cells would not be comparable",
             "restore what it began with, or start another run",
         )
@@ -153,7 +149,7 @@ def _newest(folder: Path) -> Path:
                 return plan.parent
         except HarnessError as error:
             print(f"nfsmulti: skipped: {error}", file=sys.stderr)
-    raise NothingToRunError(f"{folder} holds no unfinished run", "start one without --resume")
+    raise HarnessError(f"{folder} holds no unfinished run", "start one without --resume")
 
 
 def _specs(scenario: Story, request: Request, scale: Scale) -> tuple[list[CellSpec], list[str]]:
@@ -178,9 +174,7 @@ def _specs(scenario: Story, request: Request, scale: Scale) -> tuple[list[CellSp
             left_out.append(f"single mounts: fio's own engines, which use them, have no {option}")
         specs = [spec for spec in specs if spec.client != "mount"]
     if not specs:
-        raise NothingToRunError(
-            f"{scenario.name}: nothing of it can run here: {'; '.join(left_out)}"
-        )
+        raise HarnessError(f"{scenario.name}: nothing of it can run here: {'; '.join(left_out)}")
     specs = crossed(request.amounts.of(specs), request.factors)
     return specs, left_out
 
