@@ -7,7 +7,6 @@ is what TCP's buffers must hold for its round trip, and what the links carry.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import functools
 import json
@@ -24,7 +23,7 @@ from pathlib import Path
 from nfsmulti.errors import MissingError
 from nfsmulti.paths import build_dir, shown
 from nfsmulti.pool import ask_rdma
-from nfsmulti.processes import CommandError, find, run
+from nfsmulti.processes import find, run
 from nfsmulti.texts import rate_text
 
 _SECONDS = 60.0
@@ -84,21 +83,9 @@ def _said(argv: list[str], pattern: str) -> str:
 
 
 def _libnfs(library: Path) -> str:
-    """Return the version of the engine's libnfs; its file, where no package has that."""
+    """Name the file of the engine's libnfs, which has its version: "libnfs.so.14.0.0"."""
     found = _said(["ldd", str(library)], r"libnfs\.so\S* => (not found|.+(?= \())")
-    return (_package_version(Path(found).resolve()) or found) if found[0] == "/" else found
-
-
-def _package_version(file: Path) -> str | None:
-    """Return the version of the package that holds a file, as its project counts."""
-    with contextlib.suppress(MissingError, CommandError):
-        owner = run(["dpkg-query", "--search", str(file)], timeout=_SECONDS).check().stdout
-        show = ["dpkg-query", "--show", "--showformat=${source:Upstream-Version}"]
-        return run([*show, owner.partition(": ")[0]], timeout=_SECONDS).check().stdout
-    with contextlib.suppress(MissingError, CommandError):
-        query = ["rpm", "--query", "--queryformat=%{VERSION}", "--file", str(file)]
-        return run(query, timeout=_SECONDS).check().stdout
-    return None
+    return Path(found).resolve().name if found[0] == "/" else found
 
 
 @functools.cache
