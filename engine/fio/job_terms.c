@@ -229,57 +229,31 @@ static void say_pool(const char *what, const char *text, const struct pool_error
 		job_log("%s: %s", what, err->reason);
 }
 
-static const char *const environments[] = {"NFSMULTI_POOLS", "IOTRAP_MOUNT_POOLS"};
-
-/* Finds pool `name`, or the pool of `file` if `name` is NULL, in the first variable that has it. */
-static int look_up(const char *name, const char *file, struct pool *pool,
-		   struct pool_error errs[ARRAY_SIZE(environments)])
+/* Finds the pool of `text`, or the one that holds `file`. */
+static int find_pool(const char *text, const char *file, struct pool *pool)
 {
-	int error = -ENOENT;
-
-	for (size_t i = 0; error == -ENOENT && i < ARRAY_SIZE(environments); i++) {
-		const char *text = getenv(environments[i]), *relative;
-
-		if (!text)
-			continue;
-		error = name ? pool_by_name(text, name, pool, &errs[i])
-			     : pool_by_file(text, file, pool, &relative, &errs[i]);
-		if (error && error != -ENOENT)
-			say_pool(environments[i], text, &errs[i]);
-	}
-	return error;
-}
-
-static int named_pool(const char *name, struct pool *pool)
-{
-	struct pool_error errs[ARRAY_SIZE(environments)] = {0};
-	int error = look_up(name, NULL, pool, errs);
+	struct pool_search search;
+	int error = pool_find(text, file, pool, &search);
 	bool said = false;
 
-	if (error != -ENOENT)
-		return error;
-	for (size_t i = 0; i < ARRAY_SIZE(environments); i++) {
-		if (!*errs[i].reason) /* the variable is not set */
+	for (unsigned int i = search.first; error && i < search.end; i++) {
+		const struct pool_place *place = &search.places[i];
+
+		if (!place->text || (error == -ENOENT && file))
 			continue;
-		say_pool(environments[i], name, &errs[i]); /* its reason lists the known names */
+		say_pool(place->variable ?: "pool", place->text, &place->err);
 		said = true;
 	}
-	if (!said)
-		job_log("pool=%s: neither NFSMULTI_POOLS nor IOTRAP_MOUNT_POOLS is set; a "
-			"directory begins with a slash, an export with nfs://",
-			name);
-	return -ENOENT;
-}
-
-static int pool_of_file(const char *file, struct pool *pool)
-{
-	struct pool_error errs[ARRAY_SIZE(environments)];
-	int error = look_up(NULL, file, pool, errs);
-
-	if (error == -ENOENT)
+	if (!error || said)
+		return error;
+	if (file)
 		job_log("no pool: give pool=, or a file below a mount that NFSMULTI_POOLS or "
 			"IOTRAP_MOUNT_POOLS names (\"%s\" is not)",
 			file);
+	else
+		job_log("pool=%s: neither NFSMULTI_POOLS nor IOTRAP_MOUNT_POOLS is set; a "
+			"directory begins with a slash, an export with nfs://",
+			text);
 	return error;
 }
 
@@ -301,14 +275,14 @@ static int pool_of_files(struct thread_data *td, struct pool *pool)
 		job_log("no pool: give pool=: the job has no file to find a pool by");
 		return -ENOENT;
 	}
-	error = pool_of_file(td->files[0]->file_name, pool);
+	error = find_pool(NULL, td->files[0]->file_name, pool);
 	if (error)
 		return error;
 	for (unsigned int i = 1; !error && i < td->o.nr_files; i++) {
 		const char *file = td->files[i]->file_name;
 		struct pool other;
 
-		error = pool_of_file(file, &other);
+		error = find_pool(NULL, file, &other);
 		if (error)
 			break;
 		if (!same_paths(pool, &other)) {
@@ -358,14 +332,8 @@ int terms_pool(struct thread_data *td, struct pool *pool)
 {
 	const struct terms *eo = options_of(td);
 	struct pool_error err;
-	int error;
+	int error = eo->pool ? find_pool(eo->pool, NULL, pool) : pool_of_files(td, pool);
 
-	if (!eo->pool)
-		error = pool_of_files(td, pool);
-	else if (pool_is_name(eo->pool))
-		error = named_pool(eo->pool, pool);
-	else if ((error = pool_parse(eo->pool, pool, &err)))
-		say_pool("pool", eo->pool, &err);
 	if (error)
 		return error;
 	for (unsigned int i = 0; i < pool->count; i++) /* pool_resolve() needs the family */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "group/path.h"
 
-#include <netdb.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,17 +59,15 @@ static int check_locals(const struct path *path)
 
 	for (uint32_t i = 0; i < count && i < most; i++) {
 		const struct rpc_address address = path_address(path, config->rdma, i);
-		char text[NI_MAXHOST] = "?";
+		char text[ADDRESS_TEXT];
 
 		if (rpc_address_is_ours(&address.local))
 			continue;
-		getnameinfo((const struct sockaddr *)&address.local, config->remote_length, text,
-			    sizeof(text), NULL, 0, NI_NUMERICHOST);
 		path_say(path,
 			 "localaddr=%s: %s is not this machine's: use addresses that are, "
 			 "or make a prefix local that no other machine has (ip route add "
 			 "local PREFIX/LENGTH dev lo)",
-			 config->terms.localaddr, text);
+			 config->terms.localaddr, address_text(&address.local, text));
 		return -EADDRNOTAVAIL;
 	}
 	return 0;

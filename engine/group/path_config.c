@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "group/path.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
-#include <net/if.h>
-#include <netdb.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -229,14 +226,11 @@ static int mount_terms(const struct terms *job, path_log *log, const struct pool
 
 static int nfs_terms(path_log *log, const struct pool_path *path, struct path_config *config)
 {
-	char address[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
+	char address[ADDRESS_TEXT];
 
-	if (getnameinfo((const struct sockaddr *)&path->addr, path->addr_len, address,
-			sizeof(address), NULL, 0, NI_NUMERICHOST))
-		return -EINVAL;
 	config->remote = path->addr;
 	config->remote_length = path->addr_len;
-	config->address = strdup(address);
+	config->address = strdup(address_text(&path->addr, address));
 	config->export = strdup(path->export);
 	if (!config->address || !config->export || !set_names(&config->terms, path))
 		return -ENOMEM;

@@ -2,6 +2,7 @@
 /* addresses.c - ranges of addresses: ADDRESS, FIRST-LAST, or PREFIX/LENGTH, whose first and last
  * address are left out if the prefix has more than two. */
 #include <arpa/inet.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <string.h>
 
@@ -123,6 +124,17 @@ const char *address_range_in(struct span text, struct address_range *range)
 const char *address_range_read(const char *text, struct address_range *range)
 {
 	return address_range_in(span_over(text), range);
+}
+
+const char *address_text(const struct sockaddr_storage *address, char text[ADDRESS_TEXT])
+{
+	socklen_t length = address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+							  : sizeof(struct sockaddr_in);
+
+	if (getnameinfo((const struct sockaddr *)address, length, text, ADDRESS_TEXT, NULL, 0,
+			NI_NUMERICHOST))
+		snprintf(text, ADDRESS_TEXT, "?");
+	return text;
 }
 
 uint64_t addresses_in(const struct address_range *ranges, uint32_t count)

@@ -2,6 +2,7 @@
 /* environment.c - several pools in one variable: "name:path,path,... name:path,...". */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "grammar.h"
@@ -186,4 +187,26 @@ int pool_by_file(const char *env, const char *file, struct pool *pool, const cha
 		pool_free(&choice.pool);
 	*pool = choice.pool;
 	return refused;
+}
+
+int pool_find(const char *text, const char *file, struct pool *pool, struct pool_search *search)
+{
+	static const char *const variables[] = {"NFSMULTI_POOLS", "IOTRAP_MOUNT_POOLS"};
+	int error = -ENOENT;
+
+	*search = (struct pool_search){.places[0].text = text, .end = 1};
+	if (text && !pool_is_name(text))
+		return pool_parse(text, pool, &search->places[0].err);
+	for (unsigned int i = 0; error == -ENOENT && i < 2; i++) {
+		struct pool_place *place = &search->places[i];
+
+		*place = (struct pool_place){variables[i], getenv(variables[i]), {0, "not set"}};
+		search->end = i + 1;
+		if (place->text)
+			error = text ? pool_by_name(place->text, text, pool, &place->err)
+				     : pool_by_file(place->text, file, pool, &search->relative,
+						    &place->err);
+		search->first = error == -ENOENT ? 0 : i;
+	}
+	return error;
 }

@@ -15,9 +15,9 @@
  * No path, word or value may be empty, and no path may contain a control character or begin or end
  * with a blank.
  *
- * All functions except pool_getaddrinfo() are pure: no I/O, no environment, no fio. Callers pass in
- * the text of the environment and a resolver. A struct pool owns its strings; pool_free() frees
- * them. A function that fails to read a pool leaves the pool empty.
+ * All functions except pool_find() and pool_getaddrinfo() are pure: no I/O, no environment, no
+ * fio. A struct pool owns its strings; pool_free() frees them. A function that fails to read a pool
+ * leaves the pool empty.
  */
 #pragma once
 
@@ -96,6 +96,25 @@ int pool_by_name(const char *env, const char *name, struct pool *pool, struct po
 int pool_by_file(const char *env, const char *file, struct pool *pool, const char **relative,
 		 struct pool_error *err);
 
+/* Where a pool was looked for, and what is wrong there. */
+struct pool_search {
+	struct pool_place {
+		const char *variable; /* of the environment; NULL: the text that was given */
+		const char *text;     /* NULL: the variable is not set */
+		struct pool_error err;
+	} places[2];
+	unsigned int first,
+		end;	      /* the places to tell of: all if none has the pool, else the last */
+	const char *relative; /* as of pool_by_file() */
+};
+
+/*
+ * Reads the pool in `text`; if that can only be a name, or is NULL, finds the pool of that name, or
+ * of `file`, in the first of NFSMULTI_POOLS and IOTRAP_MOUNT_POOLS that has it. Returns as
+ * pool_by_name() does.
+ */
+int pool_find(const char *text, const char *file, struct pool *pool, struct pool_search *search);
+
 /*
  * Resolves `host`, a name or an address; writes up to `max` IPv4 or IPv6 addresses with port 0 and
  * returns their number, or a negative errno with the resolver's own words in `why`. pool_resolve()
@@ -141,6 +160,10 @@ struct address_range {
  * it does not begin with an address.
  */
 const char *address_range_read(const char *text, struct address_range *range);
+
+/* An address as text, without its port: "10.0.0.1", "fe80::1%eth0"; "?" where it is none. */
+enum { ADDRESS_TEXT = 64 };
+const char *address_text(const struct sockaddr_storage *address, char text[ADDRESS_TEXT]);
 
 /* How many addresses all ranges have, of which there is at least one. */
 uint64_t addresses_in(const struct address_range *ranges, uint32_t count);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* resolve.c - resolves hosts to addresses by the caller's resolver. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,18 +36,12 @@ static int ask(const struct pool_path *path, pool_resolver resolve, struct answe
 /* Sets the path's address; if the host has several, the label shows the address. */
 static int set_address(struct pool_path *path, const struct answer *answer, unsigned int i)
 {
-	const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)&path->addr;
-	const struct sockaddr_in6 *ipv6 = (const struct sockaddr_in6 *)&path->addr;
-	bool is_ipv6 = answer->addrs[i].ss_family == AF_INET6;
-	const void *binary = is_ipv6 ? (const void *)&ipv6->sin6_addr : &ipv4->sin_addr;
-	char text[INET6_ADDRSTRLEN];
+	char text[ADDRESS_TEXT];
 
 	path->addr = answer->addrs[i];
-	path->addr_len = is_ipv6 ? sizeof(*ipv6) : sizeof(*ipv4);
-	if (answer->count == 1)
-		return 0;
-	inet_ntop(path->addr.ss_family, binary, text, sizeof(text));
-	return path_set_label(path, text);
+	path->addr_len = path->addr.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+							  : sizeof(struct sockaddr_in);
+	return answer->count == 1 ? 0 : path_set_label(path, address_text(&path->addr, text));
 }
 
 /* Appends one path per address; a mount has no address and is appended as it is. */

@@ -109,26 +109,27 @@ struct run {
 	char *mark;
 };
 
+static void say_refusal(const char *where, const struct pool_error *err)
+{
+	if (err->column)
+		say("column %zu: %s", err->column, err->reason);
+	else
+		say("%s: %s", where, err->reason);
+}
+
 static int read_pool(const char *text, struct pool *pool)
 {
-	static const char *const variables[] = {"NFSMULTI_POOLS", "IOTRAP_MOUNT_POOLS"};
-	struct pool_error err = {.reason = "no such pool: neither NFSMULTI_POOLS nor "
-					   "IOTRAP_MOUNT_POOLS has one"};
-	int error = -ENOENT;
+	struct pool_search search;
+	struct pool_error err;
+	int error = pool_find(text, NULL, pool, &search);
 
-	if (!pool_is_name(text))
-		error = pool_parse(text, pool, &err);
-	else
-		for (size_t i = 0; error == -ENOENT && i < ARRAY_SIZE(variables); i++)
-			if (getenv(variables[i]))
-				error = pool_by_name(getenv(variables[i]), text, pool, &err);
-	if (!error && (error = pool_resolve(pool, pool_getaddrinfo, &err)))
-		pool_free(pool);
-	if (error && err.column)
-		say("column %zu: %s", err.column, err.reason);
-	else if (error)
-		say("pool: %s", err.reason);
-	return error;
+	for (unsigned int i = search.first; error && i < search.end; i++)
+		say_refusal(search.places[i].variable ?: "pool", &search.places[i].err);
+	if (error || !pool_resolve(pool, pool_getaddrinfo, &err))
+		return error;
+	say_refusal("pool", &err);
+	pool_free(pool);
+	return -EINVAL;
 }
 
 static int open_path(struct run *run, unsigned int number)

@@ -3,7 +3,6 @@
  * nfsmulti-pool - prints the paths of a pool as JSON lines, so that scripts need not parse a pool.
  */
 #include <getopt.h>
-#include <netdb.h>
 #include <stdlib.h>
 
 #include "pool/pool.h"
@@ -28,20 +27,10 @@ static const char usage[] =
 	"\n"
 	"Exit status: 0, or 2 with the reason and its place on standard error.\n";
 
-static const char *const variables[] = {"NFSMULTI_POOLS", "IOTRAP_MOUNT_POOLS"};
-
 struct request {
 	const char *text; /* POOL or NAME */
 	const char *file;
 	bool resolve;
-};
-
-/* The pool, and the text that it was read from, for refusals to point to. */
-struct answer {
-	struct pool pool;
-	const char *relative;
-	const char *variable; /* where the text came from; NULL: the command line */
-	const char *written;
 };
 
 /* Prints a blank for each character that must not be shown, so that the caret is in its place. */
@@ -60,68 +49,21 @@ static void print_with_caret(const char *text, size_t column)
 	fprintf(stderr, "\n  %*s\n", (int)shown, "^");
 }
 
-static void print_error(const char *variable, const char *written, const struct pool_error *err)
+static void print_error(const struct pool_place *place, const struct pool_error *err)
 {
 	fputs("nfsmulti-pool: ", stderr);
-	if (variable)
-		fprintf(stderr, "%s: ", variable);
+	if (place->variable)
+		fprintf(stderr, "%s: ", place->variable);
 	if (err->column)
 		fprintf(stderr, "column %zu: ", err->column);
 	plain_print(stderr, "%s", err->reason);
 	if (err->column)
-		print_with_caret(written, err->column);
-}
-
-static int look_up(const struct request *request, struct answer *answer, struct pool_error *err)
-{
-	answer->written = getenv(answer->variable);
-	if (!answer->written) {
-		*err = (struct pool_error){.reason = "not set"};
-		return -ENOENT;
-	}
-	if (request->file)
-		return pool_by_file(answer->written, request->file, &answer->pool,
-				    &answer->relative, err);
-	return pool_by_name(answer->written, request->text, &answer->pool, err);
-}
-
-/* The first variable that has the pool is used. */
-static int find_in_environment(const struct request *request, struct answer *answer)
-{
-	struct pool_error errs[ARRAY_SIZE(variables)];
-	int failed = -ENOENT;
-	size_t asked = 0;
-
-	while (asked < ARRAY_SIZE(variables) && failed == -ENOENT) {
-		answer->variable = variables[asked];
-		failed = look_up(request, answer, &errs[asked++]);
-	}
-	if (failed == -ENOENT)
-		for (size_t i = 0; i < ARRAY_SIZE(variables); i++)
-			print_error(variables[i], "", &errs[i]);
-	else if (failed)
-		print_error(answer->variable, answer->written, &errs[asked - 1]);
-	return failed;
-}
-
-static int find(const struct request *request, struct answer *answer)
-{
-	struct pool_error err;
-	int failed;
-
-	if (request->file || pool_is_name(request->text))
-		return find_in_environment(request, answer);
-	answer->written = request->text;
-	failed = pool_parse(request->text, &answer->pool, &err);
-	if (failed)
-		print_error(NULL, answer->written, &err);
-	return failed;
+		print_with_caret(place->text, err->column);
 }
 
 static void print_path(const struct pool_path *path, const char *relative)
 {
-	const struct sockaddr *addr = (const struct sockaddr *)&path->addr;
-	char host[NI_MAXHOST];
+	char address[ADDRESS_TEXT];
 
 	printf("{\"kind\": \"%s\"", path->kind == PATH_NFS ? "nfs" : "mount");
 	terms_print_string(stdout, "label", path->label);
@@ -131,9 +73,8 @@ static void print_path(const struct pool_path *path, const char *relative)
 		terms_print_string(stdout, "host", path->host);
 		terms_print_string(stdout, "export", path->export);
 		terms_print(stdout, &path->terms);
-		if (path->addr_len &&
-		    !getnameinfo(addr, path->addr_len, host, sizeof(host), NULL, 0, NI_NUMERICHOST))
-			terms_print_string(stdout, "address", host);
+		if (path->addr_len)
+			terms_print_string(stdout, "address", address_text(&path->addr, address));
 	}
 	if (relative)
 		terms_print_string(stdout, "relative", relative);
@@ -167,23 +108,28 @@ static bool parse_command_line(int argc, char **argv, struct request *request)
 int main(int argc, char **argv)
 {
 	struct request request = {0};
-	struct answer answer = {0};
+	struct pool_search search;
 	struct pool_error err;
+	struct pool pool;
+	int error;
 
 	if (!parse_command_line(argc, argv, &request)) {
 		fputs(usage, stderr);
 		return 2;
 	}
-	if (find(&request, &answer))
+	error = pool_find(request.text, request.file, &pool, &search);
+	for (unsigned int i = search.first; error && i < search.end; i++)
+		print_error(&search.places[i], &search.places[i].err);
+	if (error)
 		return 2;
-	if (request.resolve && pool_resolve(&answer.pool, pool_getaddrinfo, &err)) {
-		print_error(answer.variable, answer.written, &err);
-		pool_free(&answer.pool);
+	if (request.resolve && pool_resolve(&pool, pool_getaddrinfo, &err)) {
+		print_error(&search.places[search.first], &err);
+		pool_free(&pool);
 		return 2;
 	}
-	for (unsigned int i = 0; i < answer.pool.count; i++)
-		print_path(&answer.pool.paths[i], answer.relative);
-	pool_free(&answer.pool);
+	for (unsigned int i = 0; i < pool.count; i++)
+		print_path(&pool.paths[i], search.relative);
+	pool_free(&pool);
 	if (fflush(stdout) || ferror(stdout)) {
 		perror("nfsmulti-pool: cannot print");
 		return 2;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "transport/stream.h"
 
-#include <net/if.h>
-#include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "pool/pool.h"
 #include "wait.h"
 
 enum {
@@ -70,12 +69,12 @@ void rpc_loans_free(struct rpc_loans *loans)
 
 static void say_no_port(const struct rpc_address *address, char *why)
 {
-	char local[INET6_ADDRSTRLEN + IF_NAMESIZE + 1] = "this machine's address", remote[80];
+	bool given = address->local.ss_family != AF_UNSPEC;
+	char local[ADDRESS_TEXT], remote[80];
 
-	getnameinfo((const struct sockaddr *)&address->local, address->remote_length, local,
-		    sizeof(local), NULL, 0, NI_NUMERICHOST);
 	rpc_address_text((const struct sockaddr *)&address->remote, remote, sizeof(remote));
-	snprintf(why, RPC_WHY_MAX, "no port is free from %s to %s", local, remote);
+	snprintf(why, RPC_WHY_MAX, "no port is free from %s to %s",
+		 given ? address_text(&address->local, local) : "this machine's address", remote);
 }
 
 int stream_open(struct stream *stream, const struct stream_io *io, const struct rpc_terms *terms)
