@@ -23,8 +23,6 @@ void client_drop_probe(struct rpc_client *rpc);
 void client_reply_finished(void *context, void *token);
 void client_call_refused(void *context, uint32_t xid, int error, const char *why);
 
-/* --- disconnect.c --- */
-
 /* The channel has failed with a negative errno: its calls wait for the next channel. */
 void client_lose(struct rpc_client *rpc, int error);
 

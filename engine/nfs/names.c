@@ -581,7 +581,7 @@ static bool goes_on(const struct path *path, const struct question *question, ui
 	if (!is_lost(path, error))
 		return false;
 	if (!path->at_work)
-		return question->asked && !path->retries && error != -ETIMEDOUT;
+		return path->names && path->names->found && !path->retries && error != -ETIMEDOUT;
 	if (path->config.timing.soft)
 		return lasts < timer_major(&path->config.timing);
 	return !path_has_stand_in(path) || lasts < path_detour_time(&path->config);
@@ -593,7 +593,6 @@ static int ask_once(struct path *path, struct question *question)
 
 	if (error) /* -ENOENT would blame the file, not the export */
 		return error == -ENOENT ? -ENODEV : error;
-	question->asked = true;
 	return question->ask(path->names, question);
 }
 

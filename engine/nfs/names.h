@@ -136,7 +136,6 @@ struct question {
 	int (*ask)(struct names *names, struct question *question);
 	const char *what; /* the verb after "cannot": "open" */
 	const char *name;
-	bool asked;  /* asked before */
 	bool resent; /* CREATE: an earlier copy may have been carried out */
 
 	/* ask()'s other arguments, and where it stores what it finds. */

@@ -256,16 +256,12 @@ void nfs4_get_open(struct nfs4_results *results, struct nfs4_open_result *open)
 		memset(open, 0, sizeof(*open));
 }
 
-void nfs4_put_close(struct nfs4_compound *compound, const struct nfs4_stateid *stateid)
+void nfs4_put_give_back(struct nfs4_compound *compound, enum nfs4_operation operation,
+			const struct nfs4_stateid *stateid)
 {
-	nfs4_put(compound, NFS4_CLOSE);
-	xdr_put_u32(compound->out, 0); /* seqid */
-	xdr_put_fixed(compound->out, stateid->bytes, sizeof(stateid->bytes));
-}
-
-void nfs4_put_delegreturn(struct nfs4_compound *compound, const struct nfs4_stateid *stateid)
-{
-	nfs4_put(compound, NFS4_DELEGRETURN);
+	nfs4_put(compound, operation);
+	if (operation == NFS4_CLOSE)
+		xdr_put_u32(compound->out, 0); /* seqid */
 	xdr_put_fixed(compound->out, stateid->bytes, sizeof(stateid->bytes));
 }
 
@@ -437,7 +433,7 @@ void nfs4_put_meta(struct nfs4_compound *compound, const struct meta_arguments *
 	if (op == META_FSINFO || op == META_ROOT)
 		put_getattr(compound, LIMITS);
 	if (arguments->closes)
-		nfs4_put_close(compound, &CURRENT_STATEID);
+		nfs4_put_give_back(compound, NFS4_CLOSE, &CURRENT_STATEID);
 }
 
 static uint32_t get_attributes(struct nfs4_results *results, struct meta_result *result)
@@ -488,10 +484,7 @@ void nfs4_put_return(struct nfs4_compound *compound, const struct nfs_handle *di
 {
 	nfs4_put_handle(compound, directory);
 	put_lookup(compound, name);
-	if (operation == NFS4_CLOSE)
-		nfs4_put_close(compound, stateid);
-	else
-		nfs4_put_delegreturn(compound, stateid);
+	nfs4_put_give_back(compound, operation, stateid);
 }
 
 uint32_t nfs4_get_return(struct nfs4_results *results, enum nfs4_operation operation)

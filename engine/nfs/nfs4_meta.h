@@ -81,9 +81,9 @@ struct nfs4_open_result {
 void nfs4_put_open(struct nfs4_compound *compound, const struct nfs4_open *open);
 void nfs4_get_open(struct nfs4_results *results, struct nfs4_open_result *open);
 
-/* 18.2, 18.6 */
-void nfs4_put_close(struct nfs4_compound *compound, const struct nfs4_stateid *stateid);
-void nfs4_put_delegreturn(struct nfs4_compound *compound, const struct nfs4_stateid *stateid);
+/* CLOSE (18.2) or DELEGRETURN (18.6). */
+void nfs4_put_give_back(struct nfs4_compound *compound, enum nfs4_operation operation,
+			const struct nfs4_stateid *stateid);
 
 /* 18.1: the rights that the server grants, of those that it supports. 18.23: a page of names. */
 uint32_t nfs4_get_access(struct nfs4_results *results);

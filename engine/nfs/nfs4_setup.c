@@ -88,10 +88,10 @@ void nfs4_put_request(const struct nfs4_request *request, struct nfs4_compound *
 		if (request->open.claim == NFS4_CLAIM_NULL)
 			nfs4_put(compound, NFS4_GETFH);
 		break;
-	case NFS4_CLOSE: nfs4_put_close(compound, &request->stateid); break;
 	case NFS4_SECINFO:
 	case NFS4_SECINFO_NO_NAME: nfs4_put_secinfo(compound, request->name); break;
-	case NFS4_DELEGRETURN: nfs4_put_delegreturn(compound, &request->stateid); break;
+	case NFS4_CLOSE:
+	case NFS4_DELEGRETURN: nfs4_put_give_back(compound, operation, &request->stateid); break;
 	case NFS4_RECLAIM_COMPLETE: /* 18.51: for all file systems at once */
 		nfs4_put(compound, operation);
 		xdr_put_u32(out, false);

@@ -486,13 +486,12 @@ static uint64_t records(const struct tls_session *session, unsigned int directio
 
 static uint64_t kernel_records(struct tls_session *session)
 {
-	uint64_t moved = session->counters->bytes_sent + session->counters->bytes_received;
+	uint64_t moved = session->counters->bytes_sent + session->counters->bytes_received, left;
 
 	if (moved >= session->ask_at) {
 		session->records = ktls_records(session->fd, session->gnutls);
-		session->ask_at = moved + ASKED_AFTER;
-		if (session->records + ASKED_AFTER < RECORDS_WORN)
-			session->ask_at = moved + RECORDS_WORN - session->records;
+		left = RECORDS_WORN - min_of(session->records, RECORDS_WORN);
+		session->ask_at = moved + max_of(left, ASKED_AFTER);
 	}
 	return session->records;
 }
