@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "client/internal.h"
-#include "wait.h"
 
 /* --- silence --- */
 
@@ -40,7 +39,6 @@ static void note_progress(struct rpc_client *rpc, uint64_t now)
 		rpc->heard = now;
 }
 
-/* The server has not answered a probe. */
 static bool unanswered(const struct rpc_client *rpc, uint64_t now)
 {
 	return rpc->probed && now - rpc->heard > timer_silence(rpc->timing);

@@ -154,18 +154,6 @@ enum client_health {
 };
 enum client_health client_health(const struct rpc_client *rpc);
 
-/* True where the server's host sends at least acknowledgements, even if NFS does not answer. */
-static inline bool client_reachable(const struct rpc_client *rpc)
-{
-	return rpc->link.up && rpc->link.ops->unheard(rpc->link.channel) <= HEARD_MAX;
-}
-
-/* Nanoseconds since the unanswered call of session set-up was sent; 0: there is none. */
-static inline uint64_t client_unprepared_for(const struct rpc_client *rpc)
-{
-	return rpc->setup ? rpc->clock->now - rpc->setup->last_sent : 0;
-}
-
 /* Nanoseconds that the mechanism has been making a context, such as at the KDC; 0: it is not. */
 static inline uint64_t client_without_context_for(const struct rpc_client *rpc)
 {
@@ -187,12 +175,6 @@ void client_take_leave(struct rpc_client *rpc);
 static inline const char *client_refusal(const struct rpc_client *rpc)
 {
 	return rpc->clock->now < rpc->put_off_until + SEC ? rpc->refusal_words : NULL;
-}
-
-/* True during a delay that the server asked for (NFS3ERR_JUKEBOX, NFS4ERR_DELAY): it is alive. */
-static inline bool client_is_asked_to_wait(const struct rpc_client *rpc)
-{
-	return rpc->wait_asked_until > rpc->clock->now;
 }
 
 /* Closes the channel, so that it no longer uses any buffer, and ends every outstanding call with

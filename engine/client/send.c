@@ -63,7 +63,6 @@ static bool queue_head(struct rpc_client *rpc, struct call *call, const struct x
 	return call->position;
 }
 
-/* Encodes a call, and queues it. */
 static bool encode_and_queue(struct rpc_client *rpc, struct call *call, struct xdr_out *head)
 {
 	const struct rpc_flavor *flavor = rpc->credentials->flavor;
@@ -96,7 +95,6 @@ static inline bool has_room(struct rpc_client *rpc, const struct rpc_context_ops
 	       context->room(rpc->credentials, link->ops->sent(link->channel) >= rpc->queued);
 }
 
-/* Encodes and queues the call that makes the context. */
 static bool queue_context(struct rpc_client *rpc, struct call *call, struct xdr_out *head)
 {
 	const struct protocol *protocol = rpc->protocol;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "job.h"
 
-#include <errno.h>
-
 #include "nfs/names.h"
 
 /* failover: true where a path gave up only because another one might answer (nfs/names.h). */

@@ -7,7 +7,6 @@
 #include "deadline.h"
 #include "job_log.h"
 #include "open_loop.h"
-#include "wait.h"
 
 /* Wraps a place in the ring of complete requests; `place` is below 2 * done_size. */
 static uint32_t wrapped(const struct job *job, uint32_t place)

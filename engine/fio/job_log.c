@@ -9,7 +9,6 @@
 #include "fio.h"
 #include "stats/json_line.h"
 #include "stats/plain_text.h"
-#include "util.h"
 
 enum { KEPT_MAX = 32 };
 

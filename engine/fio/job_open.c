@@ -9,7 +9,6 @@
 #include "open_loop.h"
 #include "nfs/meta_io.h"
 #include "job_log.h"
-#include "util.h"
 
 enum {
 	PIECES_MAX = 8192,    /* or iodepth, if that is larger: further pieces wait */

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "job.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <sys/resource.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "open_loop.h"
 #include "job_log.h"
@@ -226,7 +223,6 @@ static void tell_discarded(const struct job *job)
 		job_log_summary("discard=1: nothing was dropped: READs below 32 KiB are copied");
 }
 
-/* Logs the cipher and the handshakes of the TLS connections. */
 static void tell_tls(const struct job *job)
 {
 	const struct transport_counters *last = NULL;
@@ -310,7 +306,6 @@ static void tell_operations(const struct job *job)
 	}
 }
 
-/* Adds up the response times of all connections, and logs them. */
 static void tell_response(struct job *job)
 {
 	char line[RESPONSE_LINE];

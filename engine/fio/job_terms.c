@@ -9,7 +9,6 @@
 #include "open_loop.h"
 #include "optgroup.h"
 #include "pool/spread.h"
-#include "util.h"
 #include "wire/credentials.h"
 
 struct fio_option engine_option_table[TERMS_MAX];
@@ -140,7 +139,6 @@ static int check_numbers(const struct terms *terms)
 	return 0;
 }
 
-/* Refuses what many clients in one job cannot have. */
 static int check_clients(const struct thread_data *td)
 {
 	enum { BESIDE = 64 }; /* files that fio and the engine have open besides */
@@ -229,7 +227,6 @@ static void say_pool(const char *what, const char *text, const struct pool_error
 		job_log("%s: %s", what, err->reason);
 }
 
-/* Finds the pool of `text`, or the one that holds `file`. */
 static int find_pool(const char *text, const char *file, struct pool *pool)
 {
 	struct pool_search search;

@@ -11,7 +11,6 @@
 #include "group/group.h"
 #include "nfs/entries.h"
 #include "nfs/meta_io.h"
-#include "util.h"
 
 enum {
 	DEPTH = 16,	 /* blocks under way at once; the minimum for entries */

@@ -10,7 +10,6 @@
 #include "job_log.h"
 #include "nfs/entries.h"
 #include "nfs/meta_io.h"
-#include "util.h"
 
 enum { ENTRY_BYTES = 1 + NFS4_FHSIZE }; /* memory for an entry, on each path */
 

@@ -7,7 +7,6 @@
 #include "nfs/meta_io.h"
 #include "open_loop.h"
 #include "job_log.h"
-#include "util.h"
 
 /* An unusable path has no open files: the name then comes from another path. */
 const char *job_file_name(const struct job *job, uint32_t file)

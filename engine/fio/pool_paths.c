@@ -8,7 +8,6 @@
 #include "deadline.h"
 #include "meta_job.h"
 #include "job_log.h"
-#include "util.h"
 
 int pool_paths_init(struct pool_paths *paths, struct thread_data *td, uint32_t file_count)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "job.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 

@@ -8,7 +8,6 @@
 
 #include "nfs/names.h"
 #include "transport/rdma_memory.h"
-#include "wait.h"
 
 enum { EVENTS = 64 };
 
@@ -183,7 +182,6 @@ static void tick(struct group *group)
 		group->job.ticked(group->job.owner);
 }
 
-/* Submits the I/O of dead connections to others. */
 static void reissue(struct group *group)
 {
 	struct conn_io *io;

@@ -154,7 +154,6 @@ static bool put(struct mount_ring *ring, struct conn_io *io)
 	return true;
 }
 
-/* Ends an I/O that was not submitted to the kernel. */
 static void finish_unsubmitted(struct conn_io *io, int error)
 {
 	io->error = error;

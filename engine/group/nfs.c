@@ -306,7 +306,9 @@ static enum client_health nfs_health(const struct conn *conn)
 
 static bool nfs_reachable(const struct conn *conn)
 {
-	return client_reachable(rpc_of(conn));
+	const struct link *link = &rpc_of(conn)->link;
+
+	return link->up && link->ops->unheard(link->channel) <= HEARD_MAX;
 }
 
 static void nfs_hand_over(struct conn *conn)

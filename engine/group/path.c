@@ -11,7 +11,6 @@
 #include "nfs/nfs3.h"
 #include "nfs/path_client.h"
 #include "nfs/version.h"
-#include "util.h"
 
 void path_config_free(struct path_config *config)
 {

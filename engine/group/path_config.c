@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "group/path.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Reads one part of localaddr=. NULL, or why it is refused. */
 static const char *read_local(const char *text, int family, struct address_range *range, char *why,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "nfs/path_client.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "nfs/entries.h"

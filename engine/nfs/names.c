@@ -7,7 +7,6 @@
 #include "nfs/meta_call.h"
 #include "nfs/path_client.h"
 #include "nfs/version.h"
-#include "wait.h"
 
 /* --- opening and closing --- */
 
@@ -212,7 +211,7 @@ static int await(struct names *names, struct waiting *waiting)
 	client_flush(rpc);
 	if (waiting->stop && waiting->stop())
 		return give_up(names, -EINTR, "interrupted");
-	if (waiting->stop && client_is_asked_to_wait(rpc)) /* it is alive: more time */
+	if (waiting->stop && rpc->wait_asked_until > rpc->clock->now) /* it is alive: more time */
 		waiting->patience.deadline =
 			max_of(waiting->patience.deadline, min_of(names_deadline(names), wait_end));
 	/* A question lasts until wait_end only if the server has asked it to wait. */

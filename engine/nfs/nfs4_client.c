@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "nfs/nfs4_client.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #include "client/client.h"
 

@@ -47,10 +47,3 @@ void nfs4_session_resize(struct nfs4_session *session, uint32_t highest, uint32_
 /* SEQUENCE's arguments for a call that has a slot: the same for each copy of the call. */
 void nfs4_session_sequence(const struct nfs4_session *session, const struct call *call, bool cache,
 			   struct nfs4_sequence *sequence);
-
-/* True where the call has no slot, or a slot of the present session. */
-static inline bool nfs4_session_slot_valid(const struct nfs4_session *session,
-					   const struct call *call)
-{
-	return !call->epoch || call->epoch == session->epoch;
-}

@@ -2,7 +2,6 @@
 #include "nfs/path_client.h"
 
 #include "nfs/version.h"
-#include "wait.h"
 
 enum { CHANNELS_MAX = 5 }; /* tried in a row, while each fails with -EKEYEXPIRED */
 
@@ -90,7 +89,7 @@ int path_client_ready(struct rpc_client *rpc)
 	}
 	if (client_without_context_for(rpc) > timeout)
 		return rpc->setup_error = lacks_context(rpc);
-	if (client_unprepared_for(rpc) > timeout) {
+	if (rpc->setup && rpc->clock->now - rpc->setup->last_sent > timeout) {
 		path_say(path, "no reply to %s: is the server starting, or overloaded?",
 			 rpc->protocol->sends_once ? "session set-up (EXCHANGE_ID, CREATE_SESSION)"
 						   : "a NULL call");

@@ -16,7 +16,6 @@ void outages_begin(struct outages *outages, uint64_t now)
 	outages->awaited = true;
 }
 
-/* The latest outage. */
 static struct outage *latest(struct outages *outages)
 {
 	return &outages->kept[(outages->count - 1) % OUTAGES_KEPT];

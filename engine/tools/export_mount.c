@@ -2,13 +2,11 @@
 #include "export.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 enum { PAGE_NAMES = 1024, NAME_BYTES = 256 };
 

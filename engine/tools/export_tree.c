@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util.h"
-
 enum {
 	NAME_ROOM = 4096,
 	OPEN_LEVELS_MAX = 64, /* levels of a mount that stay open during work below them */
@@ -27,7 +25,6 @@ bool tree_name_is_sound(const char *name)
 	}
 }
 
-/* Finds one name in a directory. */
 static int look_at(struct export *export, const struct export_dir *dir, char *name,
 		   struct names_item *found)
 {

@@ -165,7 +165,6 @@ static void end(struct run *run)
 	pool_free(&run->pool);
 }
 
-/* Says why an operation on a path has failed. */
 static int failed(const struct run *run, unsigned int number)
 {
 	say("%s: %s", run->pool.paths[number].label, run->exports[number].error);

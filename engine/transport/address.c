@@ -2,11 +2,8 @@
 /* address.c - an end of a connection as text, and back. */
 #include "transport/transport.h"
 
-#include <errno.h>
 #include <netdb.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 void rpc_address_text(const struct sockaddr *address, char *text, size_t size)
 {

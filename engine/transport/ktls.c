@@ -9,8 +9,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "util.h"
-
 /* RFC 8446, 5.1 */
 enum { RECORD_ALERT = 21, RECORD_HANDSHAKE = 22, RECORD_MAX = 16384 };
 
@@ -54,7 +52,6 @@ static void append(struct keys *keys, const void *part, size_t length)
 	keys->length += (socklen_t)length;
 }
 
-/* Gives the kernel the keys of TLS_TX or TLS_RX. */
 static int give_keys(int fd, gnutls_session_t session, const struct cipher *cipher, int direction)
 {
 	const struct tls_crypto_info info = {TLS_1_3_VERSION, cipher->kernel};

@@ -4,8 +4,6 @@
 #include <fcntl.h>
 #include <sys/epoll.h>
 
-#include "util.h"
-
 enum {
 	RESOLVE_MS = 5000,
 	RETRIES = 6,	/* of an unacknowledged message, as Linux's client */

@@ -6,8 +6,6 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include "util.h"
-
 /* What one registration covers. */
 struct region {
 	const uint8_t *from, *to;

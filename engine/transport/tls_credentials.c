@@ -4,13 +4,10 @@
 
 #include <arpa/inet.h>
 #include <ctype.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <gnutls/x509.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* GnuTLS does not say why it cannot read a file. */
 static int check_readable(const char *option, const char *file, char *why)
@@ -123,7 +120,6 @@ void tls_why_alert(char *why, gnutls_alert_description_t alert)
 		 gnutls_alert_get_name(alert) ?: "unknown", hint);
 }
 
-/* Appends the certificate's names. */
 static void add_names(char *why, gnutls_session_t session)
 {
 	unsigned int count;

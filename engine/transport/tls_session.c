@@ -8,8 +8,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "util.h"
-
 enum {
 	RECORD_MAX = 16384, /* plaintext of one record (RFC 8446, 5.1) */
 	RECORD_ROOM = RECORD_MAX + 512,

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "util.h"
 #include "wire/message.h"
 
 /* Numbers end at 2^31 (RFC 2203, 5.3.3.3): from here on a new context is made. */
