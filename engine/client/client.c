@@ -100,11 +100,20 @@ static void enforce_soft(struct rpc_client *rpc, uint64_t now)
 	}
 }
 
+/* True if the keys that would verify the call's reply are gone: it is sent again. */
+static bool is_orphaned(const struct rpc_client *rpc, const struct call *call)
+{
+	const struct rpc_context_ops *context = rpc->credentials->flavor->context;
+
+	return context && context->orphaned(rpc->credentials, &call->stamp);
+}
+
 /*
- * True if an overdue call needs another connection. Over a transport that delivers every call, or
- * breaks: always. With a protocol that sends a call once per channel: if the channel is silent, or
- * after a major time-out (nfs(5), retrans). Else: after `retrans` retransmissions, if the channel
- * is silent; if it receives bytes, the server is busy with other calls.
+ * True if an overdue or orphaned call needs another connection. Over a transport that delivers
+ * every call, or breaks: always. With a protocol that sends a call once per channel: if the channel
+ * is silent, the call is orphaned, or after a major time-out (nfs(5), retrans). Else: after
+ * `retrans` retransmissions, if the channel is silent; if it receives bytes, the server is busy
+ * with other calls.
  */
 static bool should_reconnect(const struct rpc_client *rpc, const struct call *call, uint64_t now)
 {
@@ -114,7 +123,8 @@ static bool should_reconnect(const struct rpc_client *rpc, const struct call *ca
 	if (rpc->link.ops->traits & RPC_SENDS_ONCE)
 		return true;
 	if (rpc->protocol->sends_once)
-		return silent || now - call->last_sent > timer_major(timing);
+		return silent || is_orphaned(rpc, call) ||
+		       now - call->last_sent > timer_major(timing);
 	return silent && call->tries > timing->retrans;
 }
 
@@ -140,9 +150,10 @@ static void retransmit(struct rpc_client *rpc, uint64_t now)
 
 	for (call = TAILQ_FIRST(&rpc->sent); call; call = next) {
 		next = TAILQ_NEXT(call, link);
-		if (!timer_overdue(call, rpc->timing, now))
+		if (timer_overdue(call, rpc->timing, now))
+			say_silent(rpc);
+		else if (!is_orphaned(rpc, call))
 			continue;
-		say_silent(rpc);
 		if (!can_retransmit(rpc, call))
 			continue;
 		if (should_reconnect(rpc, call, now)) {
@@ -347,7 +358,8 @@ uint64_t client_due(const struct rpc_client *rpc)
 	if (!rpc->link.channel && rpc->link.retry_at < rpc->clock->now + WAIT_SLICE_MS * MSEC)
 		return rpc->link.retry_at;
 	if (!rpc->link.up || !rpc->prepared || rpc->probed || !TAILQ_EMPTY(&rpc->waiting) ||
-	    !TAILQ_EMPTY(&rpc->delayed) || (oldest && rpc->timing->soft))
+	    !TAILQ_EMPTY(&rpc->delayed) ||
+	    (oldest && (rpc->timing->soft || is_orphaned(rpc, oldest))))
 		return 0;
 	if (oldest)
 		due = min_of(due, oldest->last_sent + silence);

@@ -87,6 +87,8 @@ struct rpc_context_ops {
 	/* The call will be sent again: its number no longer holds back the window, but may still
 	 * be answered. */
 	void (*overdue)(struct rpc_credentials *credentials, const struct rpc_stamp *stamp);
+	/* True: the keys of the call's context are gone, so that no reply to it can be verified. */
+	bool (*orphaned)(const struct rpc_credentials *credentials, const struct rpc_stamp *stamp);
 	/* The call was answered, or no reply to its stamp's numbers is awaited any more. */
 	void (*release)(struct rpc_credentials *credentials, struct rpc_stamp *stamp);
 	/* The connection is lost: no call will be answered. */

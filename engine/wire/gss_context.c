@@ -44,6 +44,15 @@ void gss_context_overdue(struct rpc_credentials *credentials, const struct rpc_s
 		window->oldest++;
 }
 
+/* The mechanism keeps the keys of the present context, and of the one before it. */
+bool gss_context_orphaned(const struct rpc_credentials *credentials, const struct rpc_stamp *stamp)
+{
+	const struct gss_context *context =
+		container_of(credentials, const struct gss_context, base);
+
+	return stamp->numbers[0] && context->number - stamp->context > 1;
+}
+
 void gss_context_release(struct rpc_credentials *credentials, struct rpc_stamp *stamp)
 {
 	gss_context_overdue(credentials, stamp);

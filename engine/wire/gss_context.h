@@ -66,6 +66,7 @@ const char *gss_context_error(const struct rpc_credentials *credentials);
 bool gss_context_due(struct rpc_credentials *credentials, uint64_t now);
 uint64_t gss_context_renew_at(const struct rpc_credentials *credentials);
 void gss_context_overdue(struct rpc_credentials *credentials, const struct rpc_stamp *stamp);
+bool gss_context_orphaned(const struct rpc_credentials *credentials, const struct rpc_stamp *stamp);
 void gss_context_release(struct rpc_credentials *credentials, struct rpc_stamp *stamp);
 void gss_context_lost(struct rpc_credentials *credentials);
 bool gss_context_denied(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,

@@ -116,9 +116,9 @@ static enum rpc_belief check(struct rpc_credentials *credentials, const struct r
 
 	if (!stamp->numbers[0])
 		return verifier->flavor <= RPC_AUTH_SHORT ? RPC_BELIEVED : RPC_NOT_ARRIVED;
-	gss->earlier = stamp->context + 1 == gss->context.number;
-	if ((stamp->context != gss->context.number && !gss->earlier) || verifier->flavor != RPC_GSS)
+	if (gss_context_orphaned(credentials, stamp) || verifier->flavor != RPC_GSS)
 		return RPC_NOT_ARRIVED;
+	gss->earlier = stamp->context != gss->context.number;
 	for (size_t i = 0; i < ARRAY_SIZE(stamp->numbers) && stamp->numbers[i]; i++) {
 		uint32_t number = htobe32(stamp->numbers[i]);
 		const struct iovec part = {&number, sizeof(number)};
@@ -426,6 +426,7 @@ static const struct rpc_context_ops context_ops = {
 	.renew_at = gss_context_renew_at,
 	.room = room,
 	.overdue = gss_context_overdue,
+	.orphaned = gss_context_orphaned,
 	.release = gss_context_release,
 	.lost = lost,
 	.denied = gss_context_denied,

@@ -59,6 +59,7 @@ static void act(enum scenario_act what, uint32_t address)
 	case SCENARIO_REVOKE: clients_forget_opens(&server_clients); break;
 	case SCENARIO_SESSIONS: clients_forget_sessions(&server_clients); break;
 	case SCENARIO_REFUSE_ADDRESS: network_refuse(address); break;
+	case SCENARIO_CONTEXTS: contexts_restart(); break;
 	}
 }
 

@@ -34,6 +34,7 @@ enum scenario_act {
 	SCENARIO_REVOKE,	 /* its opens are */
 	SCENARIO_SESSIONS,	 /* its sessions are */
 	SCENARIO_REFUSE_ADDRESS, /* new connections to the call's address are refused */
+	SCENARIO_CONTEXTS,	 /* the server forgets all Kerberos contexts */
 };
 
 /* What becomes of a call. All zeros: it is carried out and answered. */

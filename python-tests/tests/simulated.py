@@ -27,6 +27,7 @@ class Act(IntEnum):
     REVOKE = 3
     SESSIONS = 4
     REFUSE_ADDRESS = 5
+    CONTEXTS = 6
 
 
 class End(IntEnum):

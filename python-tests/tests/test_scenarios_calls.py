@@ -246,6 +246,26 @@ def test_clients_that_lend_each_other_buffers_keep_what_is_partly_there(
     assert ran.result.reconnects == 0
 
 
+@pytest.mark.parametrize(("version", "nclients", "seconds"), [(3, 0, 1), (3, 1, 1), (4, 0, 25)])
+def test_a_call_is_sent_again_once_no_key_can_verify_its_reply(
+    scenario: Scenarios, version: int, nclients: int, seconds: float
+) -> None:
+    """Two contexts later, and not only after timeo: in NFSv4.1 over another connection.
+
+    The server forgets the context of the first READ, and the next one; its reply comes after 20 s.
+    Until then NFSv4.1's server asks to wait.
+    """
+    reads = Nfs4.READ if version == 4 else _R
+    forgets: Fate = {"act": Act.CONTEXTS}
+    hooks = on(reads, {"delay": 20 * SECOND}, nth=1), on(reads, forgets, after=1, last=4, every=2)
+    ran = scenario(
+        *hooks, version=version, nclients=nclients, reads=True, depth=2, timeo=600, service=3
+    )
+    assert (ran.error, ran.result.sound) == ("", True)
+    assert ran.result.reconnects == (version == 4)
+    assert ran.result.took < seconds * SECOND
+
+
 # Of 16 clients, in seconds: they follow from the clients' numbers, and so are the same in each run.
 _PAUSES = (
     0.137, 0.201, 0.207, 0.344, 0.346, 0.456, 0.479, 0.561,
