@@ -12,15 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig, Limits
-from nfsmulti.scenario import CellSpec, timed
+from nfsmulti.report.told import Run
+from nfsmulti.scenario import CellSpec
 from nfsmulti.story import At, Bars, Claim, Column, Factor, Grid, Level, Levels, Page, Story
-
-if TYPE_CHECKING:
-    from nfsmulti.report.told import Run
 
 SECONDS = 3.0  # of each fio
 SIDES = ("one", "many")
@@ -80,13 +77,13 @@ WORKLOADS = {
 def job(at: At) -> CellSpec:
     """Return one side of a workload."""
     chosen, several = WORKLOADS[at.workload], at.side == "many"
-    return CellSpec(
-        {}, "", chosen.jobfile,
-        {**chosen.options, **(chosen.many if several else {}), **timed(SECONDS)},
+    return at.cell(
+        chosen.jobfile,
+        {**chosen.options, **(chosen.many if several else {})},
         SECONDS,
         paths=chosen.paths if several else 1,
         files={**chosen.files},
-    )  # fmt: skip
+    )
 
 
 # --- what it tells ---

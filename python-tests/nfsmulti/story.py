@@ -13,7 +13,19 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from nfsmulti.report.story import Report
-from nfsmulti.scenario import OWN, CellSpec, Choice, GuestPlace, OwnPool, Place, Scale, timed, ways
+from nfsmulti.scenario import (
+    OWN,
+    CellSpec,
+    Choice,
+    Client,
+    GuestPlace,
+    OwnPool,
+    Place,
+    Scale,
+    mount_options,
+    timed,
+    ways,
+)
 from nfsmulti.summary import Factor as Level_
 from nfsmulti.texts import Table
 
@@ -25,8 +37,9 @@ if TYPE_CHECKING:
 
 _PROBE_SECONDS = 2.0
 Level = Level_  # of a factor
-# What a run on a user's pool leaves out, in several stories.
-ONE_URL = "URLs after the first: a mount has one, and is compared with the same"
+Levels = Mapping[str, Level]  # of some factors: what a cell has, and where a figure is taken
+Options = Mapping[str, Level | None]  # of fio; see CellSpec
+_ONE_URL = "URLs after the first: a mount has one, and is compared with the same"
 
 
 @dataclass(frozen=True)
@@ -34,13 +47,14 @@ class At:
     """One combination, as a job is asked for it: `at.streams`; where it runs, and how much of it.
 
     `pool` is what there is: a user's, or what the lab's place has. `query` asks its URLs for the
-    transport and version that were chosen.
+    transport and version that were chosen. `factors` are the story's.
     """
 
-    levels: dict[str, Level]
+    levels: Levels
     scale: Scale
     place: str
     pool: OwnPool
+    factors: Mapping[str, Factor] = field(default_factory=dict)
     proto: str = ""
     version: str = ""
     query: str = ""
@@ -65,31 +79,70 @@ class At:
         """Return a file's size; `tiny` is for the harness's own tests."""
         return tiny if self.scale.cell_seconds else quick if self.scale.quick else full
 
+    def all(self, factor: str) -> list[Level]:
+        """Return the levels of a factor that are run."""
+        return self.factors[factor].at(self)
+
+    def every(self) -> list[Levels]:
+        """Return each combination of all factors but of those that are known, such as the place."""
+        names = [name for name in self.factors if name not in self.levels]
+        return [
+            dict(zip(names, levels, strict=True))
+            for levels in itertools.product(*map(self.all, names))
+        ]
+
+    def cell(
+        self,
+        jobfile: str,
+        options: Options,
+        seconds: float,
+        lasts: Options | None = None,
+        **fields: Any,
+    ) -> CellSpec:
+        """Return a cell whose jobs go on for so long, or as the options in `lasts` say.
+
+        `fields` are others of CellSpec.
+        """
+        return CellSpec(
+            **{"factors": {}, "place": "", "jobfile": jobfile, "seconds": seconds, **fields},
+            options={**options, **(timed(seconds) if lasts is None else lasts)},
+        )
+
+    def mounted(self, cell: CellSpec, client: Client, factors: Levels, **more: Any) -> CellSpec:
+        """Return the same cell on kernel mounts like its URLs; `factors` tell it apart."""
+        return replace(
+            cell,
+            factors={**cell.factors, **factors},
+            client=client,
+            **{"mount_options": self.mount_options(), **more},
+        )
+
+    def mount_options(self) -> str:
+        """Return nfs(5)'s options of a mount that is like the URLs."""
+        connections = self.levels.get("nconnect") or self.connections
+        return mount_options(self.proto, self.version, int(connections))
+
 
 @dataclass(frozen=True)
 class Factor:
-    """What is varied; `quick` thins the levels, `asked` is the field of Choice instead of them."""
+    """What is varied; `quick` thins the levels, `asked` is the field of Choice instead of them.
+
+    Those that are there `always` come before either.
+    """
 
     levels: Sequence[Level] | Callable[[At], Sequence[Level]] = ()
     quick: Sequence[Level] = ()
     asked: str = ""
+    always: Sequence[Level] = ()
 
-    def at(self, where: At) -> Sequence[Level]:
+    def at(self, where: At) -> list[Level]:
         """Return the levels that are run."""
         chosen = getattr(where.scale.choice, self.asked) if self.asked else ()
         found = chosen or (self.quick if where.scale.quick else ()) or self.levels
-        return found(where) if callable(found) else found
-
-
-def every(factors: Mapping[str, Factor], where: At) -> Iterable[dict[str, Level]]:
-    """Return each combination of all factors, but of those that are known: the place and such."""
-    given = {name: one.at(where) for name, one in factors.items() if name not in where.levels}
-    return [dict(zip(given, levels, strict=True)) for levels in itertools.product(*given.values())]
+        return [*self.always, *(found(where) if callable(found) else found)]
 
 
 # --- what is shown ---
-
-Levels = Mapping[str, Level]  # levels of some factors: where a figure is taken
 
 
 @dataclass(frozen=True)
@@ -268,11 +321,11 @@ class Story:
     factors: Mapping[str, Factor]
     of_some: Sequence[str] = ()
     job: Callable[[At], CellSpec]
-    combinations: Callable[[Mapping[str, Factor], At], Iterable[Mapping[str, Level]]] = every
+    combinations: Callable[[At], Iterable[Levels]] = At.every
     twin: Callable[[CellSpec, At], CellSpec | None] | None = None
     probe: tuple[str, Mapping[str, Level]] = ("", {})
     without_urls: str = ""
-    left_out: Callable[[Scale, OwnPool], Sequence[str]] = lambda *_: ()
+    left_out: Callable[[At], Sequence[str]] = lambda _: ()
     repeats: int = 3
     quick_repeats: int = 3  # the fewest that give an interval
 
@@ -298,7 +351,10 @@ class Story:
         """Return what is run on a user's pool, and in a line each what is not."""
         if self.without_urls and not pool.urls:
             return [], [self.without_urls]
-        return self._cells(scale, OWN, pool), [*self.left_out(scale, pool)]
+        found, said = self._cells(scale, OWN, pool), [*self.left_out(At({}, scale, OWN, pool))]
+        alone = any(cell.client == "mount" for cell in found)
+        one_url = alone and pool.urls > 1 and all(cell.paths == 1 for cell in found)
+        return found, said + [_ONE_URL] * one_url
 
     def _cells(self, scale: Scale, place: str, pool: OwnPool) -> list[CellSpec]:
         chooses = "version" in self.factors
@@ -308,8 +364,8 @@ class Story:
             known = {self.place: place} if self.place else {}
             chosen = {"transport": proto, "version": version} if chooses else {}
             known |= {name: level for name, level in chosen.items() if name in self.factors}
-            where = At({**known}, scale, place, pool, proto, version, query)
-            for levels in self.combinations(self.factors, where):
+            where = At({**known}, scale, place, pool, self.factors, proto, version, query)
+            for levels in self.combinations(where):
                 in_order = {name: {**known, **levels}[name] for name in self.factors}
                 found += self._at(replace(where, levels={**in_order, **levels}))
         return found

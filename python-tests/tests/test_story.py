@@ -56,7 +56,7 @@ STORY = Story(
     job=_job,
     twin=_twin,
     without_urls="it needs URLs",
-    left_out=lambda _, pool: ["directories"] * bool(pool.mounts),
+    left_out=lambda at: ["directories"] * bool(at.pool.mounts),
 )
 
 

@@ -9,19 +9,15 @@ writes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig
 from nfsmulti.report import cells, recovery
 from nfsmulti.report.measures import MEASURES, Take
-from nfsmulti.scenario import OWN, STAMPS, CellSpec, timed
-from nfsmulti.story import At, Column, Factor, Grid, Level, Levels, Lines, Page, Story, every
-
-if TYPE_CHECKING:
-    from nfsmulti.report.told import Run
-    from nfsmulti.summary import Cell
+from nfsmulti.report.told import Run
+from nfsmulti.scenario import CellSpec
+from nfsmulti.story import At, Column, Factor, Grid, Level, Levels, Lines, Page, Story
+from nfsmulti.summary import Cell
 
 JOB, NEIGHBOURS = "clients", "neighbours"  # of the job file
 NEW = 5  # clients that come after a restart
@@ -32,16 +28,16 @@ _WAITING = 4  # I/Os that each client may have under way if a clock sends them (
 _LAB, _GRACE = "lab", "lab-grace"
 
 
-def _levels(at: At) -> Sequence[Level]:
+def _levels(at: At) -> list[Level]:
     fewest = 10 if at.scale.choice.restart else 1
     most = 100 if at.scale.quick or at.own else 1000
     return [one for one in (1, 10, 100, 1000) if fewest <= one <= most]
 
 
-def _combinations(factors: Mapping[str, Factor], at: At) -> Iterable[Mapping[str, Level]]:
+def _combinations(at: At) -> list[Levels]:
     """Return all on a pool, and in one lab: that with a short grace period if it is restarted."""
     place = _GRACE if at.scale.choice.restart else _LAB
-    return every(factors, at) if at.place in (OWN, place) else ()
+    return at.every() if at.own or at.place == place else []
 
 
 _PERCENTILES: dict[str, Level | None] = {
@@ -56,7 +52,7 @@ def _own(at: At) -> dict[str, dict[str, Level | None]]:
         found[JOB] = {"arrival_rate": at.rate * at.clients, **_PERCENTILES}
     if at.neighbours:
         found[NEIGHBOURS] = {
-            "nclients": 0, "client_depth": 0, STAMPS: 0, "nconnect": at.neighbours,
+            "nclients": 0, "client_depth": 0, "rx_timestamps": 0, "nconnect": at.neighbours,
             "iodepth": 4 * at.neighbours,
             "hold_writes": "64m" if at.scale.choice.restart else None,  # or a restart ends the job
         }  # fmt: skip
@@ -65,23 +61,22 @@ def _own(at: At) -> dict[str, dict[str, Level | None]]:
 
 def job(at: At) -> CellSpec:
     """Return a cell: the clients' random reads, and their neighbours' writes if there are any."""
-    restart, size = at.scale.choice.restart, at.size(16 << 20, 128 << 20, 1 << 30)
-    seconds = at.seconds(15, 30) if restart else at.seconds(5, 15)
+    choice, size = at.scale.choice, at.size(16 << 20, 128 << 20, 1 << 30)
     jobs, depth = [JOB, NEIGHBOURS][: 2 if at.neighbours else 1], _WAITING if at.rate else 1
-    return CellSpec(
-        {}, "", "clients.fio",
+    return at.cell(
+        "clients.fio",
         {"nclients": at.clients, "iodepth": depth * at.clients, "client_depth": depth,
-         "spread": "roundrobin", "size": size, STAMPS: 1, **timed(seconds)},
-        seconds,
+         "spread": "roundrobin", "size": size, "rx_timestamps": 1},
+        at.seconds(15, 30) if choice.restart else at.seconds(5, 15),
         jobs=jobs,
         own=_own(at),
         query=at.query,
         paths=min(at.clients, at.pool.urls),
         files={f"nfsmulti-{one}": size for one in jobs},
-        restart=restart,
-        partial=at.scale.choice.partial,
-        warm_up=not at.scale.choice.partial,
-        absent=math.ceil(at.clients * at.scale.choice.absent / 100),
+        restart=choice.restart,
+        partial=choice.partial,
+        warm_up=not choice.partial,
+        absent=math.ceil(at.clients * choice.absent / 100),
     )  # fmt: skip
 
 
@@ -227,7 +222,7 @@ STORY = Story(
     places={_LAB: LabConfig(addresses=1), _GRACE: LabConfig(addresses=1, lease=15)},
     factors={
         "version": Factor(),
-        "neighbours": Factor(lambda at: [0, *at.scale.choice.neighbour]),
+        "neighbours": Factor(asked="neighbour", always=[0]),
         "rate": Factor([0], asked="rate"),
         "clients": Factor(_levels, asked="clients"),
     },

@@ -8,20 +8,20 @@ processors are what ends it (uncapped). RDMA and kernel mounts need the kernel l
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.pool import mount_ports, mount_source
 from nfsmulti.report import cells, scaling
 from nfsmulti.report.answer import discards, extent, fewest, varying
+from nfsmulti.report.curves import Curve
 from nfsmulti.report.measures import CPU
 from nfsmulti.report.story import Section
+from nfsmulti.report.told import Run
 from nfsmulti.scenario import (
     FOR_HARNESS,
     PLAIN_WORKLOADS,
@@ -29,14 +29,9 @@ from nfsmulti.scenario import (
     CellSpec,
     GuestPlace,
     mount_options,
-    timed,
 )
-from nfsmulti.story import At, Factor, Level, Lines, Page, Story, every
+from nfsmulti.story import At, Factor, Level, Levels, Lines, Page, Story
 from nfsmulti.texts import Table
-
-if TYPE_CHECKING:
-    from nfsmulti.report.curves import Curve
-    from nfsmulti.report.told import Run
 
 WORKLOADS: Mapping[str, dict[str, Level]] = {
     **PLAIN_WORKLOADS,
@@ -44,23 +39,24 @@ WORKLOADS: Mapping[str, dict[str, Level]] = {
 }
 
 
-def combinations(factors: Mapping[str, Factor], where: At) -> Iterator[dict[str, Level]]:
-    """Yield every combination, and of several paths first one connection on one of them."""
-    for levels in every(factors, where):
-        if where.pool.urls > 1 and levels["nconnect"] == 1:
-            yield {**levels, "paths": 1}
-        yield levels
+def combinations(at: At) -> list[Levels]:
+    """Return every combination, and of several paths first one connection on one of them."""
+    found: list[Levels] = []
+    for levels in at.every():
+        alone = [{**levels, "paths": 1}] * (at.pool.urls > 1 and levels["nconnect"] == 1)
+        found += [*alone, levels]
+    return found
 
 
 def job(at: At) -> CellSpec:
     """Return a cell in which each of `at.jobs` has `at.nconnect` connections on each path."""
-    size, seconds = at.size(16 << 20, 128 << 20, 1 << 30), at.seconds(2, 10)
-    return CellSpec(
-        {}, "", "connections.fio",
-        {**WORKLOADS[at.workload], STAMPS: 1, "numjobs": at.jobs, "size": size, **timed(seconds),
+    size = at.size(16 << 20, 128 << 20, 1 << 30)
+    return at.cell(
+        "connections.fio",
+        {**WORKLOADS[at.workload], "rx_timestamps": 1, "numjobs": at.jobs, "size": size,
          "nconnect": at.nconnect, "spread": "roundrobin",
          **({"discard": 1} if at.scale.choice.discard else {})},
-        seconds,
+        at.seconds(2, 10),
         query=at.query,
         paths=int(at.levels.get("paths", at.pool.urls)),
         files={"nfsmulti-connections": size},
@@ -74,13 +70,13 @@ def _mounted(cell: CellSpec, at: At) -> CellSpec:
     """
     alone = at.pool.urls == 1
     gone = {"nconnect", "discard", *(["spread"] if alone else [])}
-    return dataclasses.replace(
+    options = {name: value for name, value in cell.options.items() if name not in gone}
+    return at.mounted(
         cell,
-        factors={**cell.factors, "transport": f"{at.proto}-mount"},
-        client="mount" if alone else "mounts",
-        options={name: value for name, value in cell.options.items() if name not in gone},
+        "mount" if alone else "mounts",
+        {"transport": f"{at.proto}-mount"},
+        options=options,
         query="",
-        mount_options=mount_options(at.proto, at.version, at.nconnect),
     )
 
 
@@ -271,7 +267,7 @@ STORY = Story(
     twin=_mounted,
     probe=("capped", {"jobs": 1, "nconnect": 4}),
     without_urls="connections need URLs in the pool: a directory has those of its mount",
-    left_out=lambda _, pool: ["directories: theirs are those of their mounts"] * bool(pool.mounts),
+    left_out=lambda at: ["directories: theirs are those of their mounts"] * bool(at.pool.mounts),
     repeats=5,
     quick_repeats=5,
 )

@@ -12,15 +12,13 @@ is its Linux client, for which the link alone is the limit.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig, Limits
-from nfsmulti.scenario import CellSpec, timed
+from nfsmulti.report.told import Run
+from nfsmulti.scenario import CellSpec
 from nfsmulti.story import At, Beside, Claim, Ends, Factor, Levels, Lines, Page, Story
-
-if TYPE_CHECKING:
-    from nfsmulti.report.told import Run
 
 BYTES = 838_860_800  # dd's own: count=102400 bs=8192
 LINK, CAP = 118e6, 14.2e6  # bytes/s that the lab's limits leave
@@ -29,17 +27,20 @@ CLEAR = 2.0  # times one stream: what shows that the connection is the limit
 
 def job(at: At) -> CellSpec:
     """Return a job of `at.streams` streams, each with a file, a path and a request of its own."""
-    size, seconds = at.size(1 << 20, 128 << 20, BYTES), at.seconds(4, 0)
-    options = {"numjobs": at.streams, "size": size, **timed(seconds)}
-    if not at.scale.quick and at.scale.cell_seconds is None:  # all bytes, however long that takes
-        rate = min(at.streams * CAP, LINK) if at.client == "capped" else LINK
-        options, seconds = {"numjobs": at.streams}, at.streams * BYTES / rate
-    reading = range(at.streams if at.direction == "read" else 0)
-    return CellSpec(
-        {}, "", f"dd-{at.direction}.fio", options, seconds,
+    size, reading = at.size(1 << 20, 128 << 20, BYTES), at.direction == "read"
+    cell = at.cell(
+        f"dd-{at.direction}.fio",
+        {"numjobs": at.streams, "size": size},
+        at.seconds(4, 0),
         paths=min(at.streams, at.pool.paths),
-        files={f"nfsmulti-dd.{number}": size for number in reading},
-    )  # fmt: skip
+        files={f"nfsmulti-dd.{number}": size for number in range(at.streams * reading)},
+    )
+    if cell.seconds:
+        return cell
+    rate = min(at.streams * CAP, LINK) if at.client == "capped" else LINK
+    # All bytes, however long that takes.
+    whole = {"numjobs": at.streams}
+    return replace(cell, options=whole, seconds=at.streams * BYTES / rate)
 
 
 def _at(client: str, direction: str, streams: int) -> Levels:
@@ -136,7 +137,7 @@ STORY = Story(
         "streams": Factor(range(1, 6), quick=[1, 2, 5]),
     },
     job=job,
-    left_out=lambda *_: [
+    left_out=lambda _: [
         "capped and uncapped are limits of the lab: your pool has its own (client=pool)"
     ],
 )

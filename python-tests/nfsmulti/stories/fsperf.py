@@ -13,19 +13,13 @@ eightieth of them.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
-
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.lab.guest import Mount
 from nfsmulti.report import conditions
-from nfsmulti.scenario import CellSpec, GuestPlace, OwnPool, Scale, timed
+from nfsmulti.report.told import Run
+from nfsmulti.scenario import CellSpec, GuestPlace
 from nfsmulti.story import At, Beside, Claim, Ends, Factor, Level, Levels, Lines, Page, Story
-
-if TYPE_CHECKING:
-    from nfsmulti.report.told import Run
 
 PATHS = 4
 CLIENTS = {
@@ -62,39 +56,43 @@ def _clients(at: At) -> list[str]:
     return [f"nfs{pool.url_version}"] * bool(pool.urls) + [mounted] * bool(pool.mounts)
 
 
-def _combinations(factors: Mapping[str, Factor], where: At) -> Iterator[dict[str, Level]]:
-    """Yield one path, and several in each way to spread over them."""
-    for client in factors["client"].at(where):
-        here = where.pool.urls if str(client).startswith("nfs") else where.pool.mounts
-        most = min(PATHS, here) if where.own else PATHS
-        yield {"client": client, "paths": 1, "spread": "job"}
-        several = [2, 4] if where.scale.quick else range(2, most + 1)
-        counts = dict.fromkeys(min(count, most) for count in several) if most > 1 else ()
-        for paths, spread in itertools.product(counts, ["stripe", "roundrobin"]):
-            yield {"client": client, "paths": paths, "spread": spread}
+def _combinations(at: At) -> list[Levels]:
+    """Return one path, and several in each way to spread over them."""
+    found: list[Levels] = []
+    for client in at.all("client"):
+        here = at.pool.urls if str(client).startswith("nfs") else at.pool.mounts
+        most = min(PATHS, here) if at.own else PATHS
+        found.append({"client": client, "paths": 1, "spread": "job"})
+        several = [2, 4] if at.scale.quick else range(2, most + 1)
+        for paths in dict.fromkeys(min(count, most) for count in several if most > 1):
+            found += [
+                {"client": client, "paths": paths, "spread": spread}
+                for spread in ("stripe", "roundrobin")
+            ]
+    return found
 
 
-def _left_out(_: Scale, pool: OwnPool) -> list[str]:
-    most = max(pool.urls, pool.mounts)
+def _left_out(at: At) -> list[str]:
+    most = max(at.pool.urls, at.pool.mounts)
     mounts = "mount-v3 and mount-v4.1 need kernel mounts: add their directories to the pool"
     few = f"{most + 1} to {PATHS} paths: the pool has {most}"
-    return [mounts] * (not pool.mounts) + [few] * (most < PATHS)
+    return [mounts] * (not at.pool.mounts) + [few] * (most < PATHS)
 
 
 def job(at: At) -> CellSpec:
     """Return one reader, over `at.paths` paths."""
-    seconds, mounted = at.seconds(4, 20), not at.client.startswith("nfs")
+    mounted = not at.client.startswith("nfs")
     size = 64 << 20 if at.place == "guest" or at.scale.cell_seconds else 2 << 30
-    return CellSpec(
-        {}, "", "fsperf.fio",
-        {"spread": at.spread, "size": size, **timed(seconds)},
-        seconds,
+    return at.cell(
+        "fsperf.fio",
+        {"spread": at.spread, "size": size},
+        at.seconds(4, 20),
         client="mounts" if mounted else "pool",
         query="version=4.1" if (at.client, at.place) == ("nfs4.1", "lab") else "",
         mounts=at.client if mounted else "",
         paths=at.paths,
         files={"nfsmulti-fsperf": size},
-    )  # fmt: skip
+    )
 
 
 def _at(client: Level, paths: int) -> Levels:
@@ -107,31 +105,40 @@ def _most(run: Run, client: str) -> int:
     return PATHS if PATHS in counts or not counts else max(counts)
 
 
-def _published(run: Run) -> Iterator[tuple[str, str, tuple[int, int]]]:
-    """Yield each client with its words, and what was published of its version, in MB/s."""
+def _published(run: Run) -> list[tuple[str, str, tuple[int, int]]]:
+    """Return each client with its words, and what was published of its version, in MB/s."""
     every = dict.fromkeys([*CLIENTS, *map(str, run.levels("client"))])
-    for client in every:
-        yield client, run.words({"client": client}), (523, 1094) if "4." in client else (718, 1100)
+    return [
+        (one, run.words({"client": one}), (523, 1094) if "4." in one else (718, 1100))
+        for one in every
+    ]
 
 
-def beside(run: Run) -> Iterator[Beside]:
-    """Yield the published table."""
+def beside(run: Run) -> list[Beside]:
+    """Return the published table."""
+    found = []
     for client, words, (one, several) in _published(run):
         most = _most(run, client)
-        yield Beside(f"{words}, 1 path", f"{one} MB/s", _at(client, 1))
+        found.append(Beside(f"{words}, 1 path", f"{one} MB/s", _at(client, 1)))
         what, there = f"{words}, {most} paths by round robin", _at(client, most)
         base = _at(client, 1) if most > 1 else None
-        yield Beside(what, f"{several:,} MB/s", there if base else None, several / one, base)
+        ratio = several / one
+        found.append(Beside(what, f"{several:,} MB/s", there if base else None, ratio, base))
+    return found
 
 
-def claims(run: Run) -> Iterator[Claim]:
-    """Yield the gain of several paths, for each client."""
+def claims(run: Run) -> list[Claim]:
+    """Return the gain of several paths, for each client."""
+    found = []
     for client, words, (one, several) in _published(run):
         most = _most(run, client)
         what = f"{most} paths by round robin read more than one: {words}"
         over = _at(client, most) if most > 1 else None
-        yield Claim(what, f"{several / one:.2f} times", over, _at(client, 1), gain=several / one,
-                    place=_place(client), most=PATHS)  # fmt: skip
+        found.append(
+            Claim(what, f"{several / one:.2f} times", over, _at(client, 1), gain=several / one,
+                  place=_place(client), most=PATHS)
+        )  # fmt: skip
+    return found
 
 
 def _place(client: str) -> str:

@@ -8,60 +8,44 @@ file, one below jobfiles/latency or a user's.
 
 from __future__ import annotations
 
-import dataclasses
-import itertools
-from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from nfsmulti.lab import LabConfig
 from nfsmulti.report import loads, response
-from nfsmulti.scenario import (
-    MIXED,
-    STAMPS,
-    CellSpec,
-    GuestPlace,
-    mount_options,
-    timed,
-)
-from nfsmulti.story import At, Factor, Page, Story
-from nfsmulti.summary import Factor as Level
+from nfsmulti.scenario import MIXED, CellSpec, GuestPlace
+from nfsmulti.story import At, Factor, Levels, Page, Story
 
 _WORKLOAD, _METADATA = "latency/4k-randread.fio", "software-build"
 _DIRECTORY = "directory"
 
 
-def _combinations(factors: Mapping[str, Factor], where: At) -> Iterator[dict[str, Level]]:
-    """Yield each workload with each configuration: its peak, and then its loads.
-
-    On directories alone the engine itself does the I/O, as they were mounted.
-    """
-    names = ["workload", "jobs", "nconnect", loads.FACTOR]
-    levels = {name: [*factors[name].at(where)] for name in names}
-    known: dict[str, Level] = {}
-    if where.own and not where.pool.urls:
-        levels["nconnect"] = [1]
-        known = {"transport": _DIRECTORY, "version": where.pool.version or MIXED}
-    levels[loads.FACTOR].insert(0, loads.PEAK)
-    for found in itertools.product(*levels.values()):
-        yield {**known, **dict(zip(names, found, strict=True))}
+def _combinations(at: At) -> list[Levels]:
+    """Return all; on directories alone the engine itself does the I/O, as they were mounted."""
+    if at.pool.urls:
+        return at.every()
+    known: Levels = {
+        "transport": _DIRECTORY, "version": at.pool.version or MIXED, "nconnect": 1
+    }  # fmt: skip
+    return [{**one, **known} for one in replace(at, levels={**at.levels, **known}).every()]
 
 
 def _job(at: At) -> CellSpec:
     """Return a cell of a job file: a user's own says itself how large its files are."""
-    seconds, process = at.seconds(5, 15), at.scale.choice.arrival_process
-    size = at.size(16 << 20, 128 << 20, 1 << 30)
+    process, size = at.scale.choice.arrival_process, at.size(16 << 20, 128 << 20, 1 << 30)
     own = Path(at.workload).is_absolute() or Path(at.workload).stem == _METADATA
     load = at.levels[loads.FACTOR]
-    return CellSpec(
-        {"workload": Path(at.workload).stem}, "", at.workload,
-        {"numjobs": at.jobs, "nconnect": at.nconnect, "spread": "roundrobin", STAMPS: 1,
+    return at.cell(
+        at.workload,
+        {"numjobs": at.jobs, "nconnect": at.nconnect, "spread": "roundrobin", "rx_timestamps": 1,
          **({} if own else {"size": size}),
-         **({"arrival_process": process} if process else {}), **timed(seconds)},
-        seconds,
+         **({"arrival_process": process} if process else {})},
+        at.seconds(5, 15),
         query=at.query if at.transport != _DIRECTORY else "",
         paths=at.pool.urls or at.pool.mounts,
         files={} if own else {"nfsmulti-latency": size},
         load=0 if load == loads.PEAK else int(load),
+        factors={"workload": Path(at.workload).stem},
     )  # fmt: skip
 
 
@@ -69,12 +53,7 @@ def _mounted(cell: CellSpec, at: At) -> CellSpec | None:
     """Return a cell of the engine on kernel mounts, which cannot list a directory."""
     if Path(at.workload).stem == _METADATA or at.transport == _DIRECTORY:
         return None
-    return dataclasses.replace(
-        cell,
-        factors={**cell.factors, "transport": f"{at.proto}-mount"},
-        client="mounts",
-        mount_options=mount_options(at.proto, at.version, at.nconnect),
-    )
+    return at.mounted(cell, "mounts", {"transport": f"{at.proto}-mount"})
 
 
 PAGE = Page(about=__doc__, names=loads.TRANSPORTS, tell=response.tell, over_time=response.at_limits)
@@ -91,13 +70,14 @@ STORY = Story(
         "jobs": Factor([1], asked="jobs"),
         "nconnect": Factor([1], asked="nconnect"),
         "workload": Factor([_WORKLOAD], asked="workload"),
-        loads.FACTOR: Factor(range(10, 120, 10), quick=range(20, 120, 20), asked="load"),
+        loads.FACTOR: Factor(range(10, 120, 10), quick=range(20, 120, 20), asked="load",
+                              always=[loads.PEAK]),
     },
     combinations=_combinations,
     job=_job,
     twin=_mounted,
-    left_out=lambda _, pool: (
-        ["directories: the load goes to URLs alone"] * bool(pool.urls and pool.mounts)
+    left_out=lambda at: (
+        ["directories: the load goes to URLs alone"] * bool(at.pool.urls and at.pool.mounts)
     ),
     repeats=5,
-)
+)  # fmt: skip

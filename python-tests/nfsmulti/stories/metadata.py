@@ -16,17 +16,16 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig
 from nfsmulti.report import cells, measures, scaling
 from nfsmulti.report.answer import MOST_ROWS
 from nfsmulti.report.story import Section
-from nfsmulti.scenario import CellSpec, Entries, GuestPlace, OwnPool, Scale, mount_options, timed
+from nfsmulti.report.told import Run
+from nfsmulti.scenario import CellSpec, Entries, GuestPlace
 from nfsmulti.story import (
-    ONE_URL,
     At,
     Claim,
     Column,
@@ -39,9 +38,6 @@ from nfsmulti.story import (
     Story,
 )
 from nfsmulti.texts import Table
-
-if TYPE_CHECKING:
-    from nfsmulti.report.told import Run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,9 +67,15 @@ ENGINE = "engine"
 MOST = 1 << 20  # entries of a cell that makes them; those that it has no time for are not made
 _DEPTH = 32
 _PEER_JOBS = (1, 4, 16, _DEPTH)  # in the end as many calls under way as the engine has
-_USED_PER_S = 2000  # entries that are asked for: again and again by the engine, once by filestat
-_PEER_FILES_PER_S = 5000  # of all jobs together: where a mount makes more, a cell ends early
-_REMOVED_PER_S = 500  # the same of filedelete, whose files are laid out first
+# Entries for each second, of all jobs together: those that are asked for, again and again by the
+# engine, once by filestat; and filecreate's and filedelete's, which end early where a mount does
+# more. Those of filedelete are laid out first.
+_PER_S = {"uses": 2000, "makes": 5000, "removes": 500}
+# Options of the job files that fio's own engines do without.
+_OURS = (
+    "metadata", "meta_read", "meta_write", "tree_depth", "iodepth", "nconnect", "spread",
+    "norandommap", "size", "time_based", "runtime",
+)  # fmt: skip
 _FORGET = "echo 2 >/proc/sys/vm/drop_caches"  # names and attributes (admin-guide/sysctl/vm.rst)
 
 
@@ -82,60 +84,64 @@ def size_of(entries: int) -> dict[str, Level | None]:
     return {"size": f"{entries}k"}
 
 
-def _combinations(factors: Mapping[str, Factor], where: At) -> Iterator[dict[str, Level]]:
-    """Yield each depth with the fewest connections, and one depth with more; and a mount's jobs."""
-    operations, depths, connections = (
-        [*factors[name].at(where)] for name in ("operation", "depth", "nconnect")
-    )
+def _combinations(at: At) -> list[Levels]:
+    """Return each depth with the fewest connections, one depth with more, and a mount's jobs."""
+    depths, connections = at.all("depth"), at.all("nconnect")
     depth = _DEPTH if _DEPTH in depths else max(map(int, depths))
-    levels = [(one, connections[0]) for one in depths]
-    levels += [(depth, number) for number in connections[1:]]
-    for operation in map(str, operations):
-        known: dict[str, Level] = {"operation": operation, "client": ENGINE, "jobs": 1}
-        yield from ({**known, "depth": each, "nconnect": number} for each, number in levels)
-        peer = OPERATIONS[operation].peer if where.scale.choice.mounts else ""
+    counts = [(one, connections[0]) for one in depths]
+    counts += [(depth, number) for number in connections[1:]]
+    found: list[Levels] = []
+    for operation in map(str, at.all("operation")):
+        known: Levels = {"operation": operation, "client": ENGINE, "jobs": 1}
+        found += [{**known, "depth": each, "nconnect": number} for each, number in counts]
+        peer = OPERATIONS[operation].peer if at.scale.choice.mounts else ""
         if peer:
-            known |= {"client": peer, "depth": 1, "nconnect": min(map(int, connections))}
-            yield from ({**known, "jobs": jobs} for jobs in _PEER_JOBS)
+            known = {**known, "client": peer, "depth": 1, "nconnect": min(map(int, connections))}
+            found += [{**known, "jobs": jobs} for jobs in _PEER_JOBS]
+    return found
 
 
 def job(at: At) -> CellSpec:
-    """Return a cell of the engine, or of fio's own engine, each of whose jobs has one call."""
+    """Return a cell of the engine; or of fio's own engine, each of whose jobs has one call."""
     what, seconds = OPERATIONS[at.operation], at.seconds(1, 10)
-    options: dict[str, Level | None] = {
-        "metadata": 1, **what.options, "bs": "1k", "tree_depth": 0, "iodepth": at.depth,
-        "nconnect": at.nconnect, "spread": "roundrobin",
-    }  # fmt: skip
-    if what.entries == "makes":
-        options |= {"runtime": timed(seconds)["runtime"], **size_of(MOST)}
-    elif what.entries == "uses":
-        options |= {**timed(seconds), **size_of(round(_USED_PER_S * seconds))}
-    paths = 1 if at.scale.choice.mounts else at.pool.urls
-    cell = CellSpec({}, "", what.jobfile, options, seconds, entries=what.entries)
-    if at.client == ENGINE:
-        return dataclasses.replace(cell, query=at.query, paths=paths)
-    each = _PEER_FILES_PER_S if cell.entries == "makes" else _REMOVED_PER_S
-    files = round((_USED_PER_S if cell.entries == "uses" else each) * seconds)
-    timed_job = ("norandommap", "size", "time_based", "runtime")
-    gone: dict[str, Level | None] = dict.fromkeys([*options, *timed_job])
-    mounting = mount_options("tcp", at.version, at.nconnect)
-    return dataclasses.replace(
-        cell,
-        client="mount",
-        options={
-            **gone, "ioengine": at.client, "numjobs": at.jobs, "bs": "1k", "filesize": "1k",
-            "rw": "read" if cell.entries == "uses" else "write", "openfiles": 1,
-            "fallocate": "none", "nrfiles": max(1, files // at.jobs),
-            **({"runtime": options["runtime"]} if cell.entries == "makes" else {}),
-        },
-        mount_options=mounting.removesuffix(",nconnect=1"),  # which older kernels do not know
-        prerun=_FORGET if cell.entries == "uses" else "",
+    runtime: dict[str, Level | None] = {"runtime": f"{round(1000 * seconds)}ms"}
+    if at.client != ENGINE:
+        return _of_fio(at, what, seconds, runtime)
+    lasts = {
+        "makes": {**runtime, **size_of(MOST)},
+        "uses": {**runtime, **size_of(round(_PER_S["uses"] * seconds)), "time_based": True},
+        "removes": {},
+    }
+    return at.cell(
+        what.jobfile,
+        {"metadata": 1, **what.options, "bs": "1k", "tree_depth": 0, "iodepth": at.depth,
+         "nconnect": at.nconnect, "spread": "roundrobin"},
+        seconds,
+        lasts[what.entries],
+        entries=what.entries,
+        query=at.query,
+        paths=1 if at.scale.choice.mounts else at.pool.urls,
     )  # fmt: skip
 
 
-def _left_out(scale: Scale, pool: OwnPool) -> list[str]:
-    said = ["directories: the operations go to URLs alone"] * bool(pool.mounts)
-    return said + [ONE_URL] * (scale.choice.mounts and pool.urls > 1)
+def _of_fio(at: At, what: _Operation, seconds: float, runtime: dict[str, Level | None]) -> CellSpec:
+    uses = what.entries == "uses"
+    return at.cell(
+        what.jobfile,
+        {**dict.fromkeys(_OURS), "ioengine": at.client, "numjobs": at.jobs, "bs": "1k",
+         "filesize": "1k", "rw": "read" if uses else "write", "openfiles": 1, "fallocate": "none",
+         "nrfiles": max(1, round(_PER_S[what.entries] * seconds) // at.jobs)},
+        seconds,
+        runtime if what.entries == "makes" else {},
+        entries=what.entries,
+        client="mount",
+        mount_options=at.mount_options().removesuffix(",nconnect=1"),  # older kernels lack it
+        prerun=_FORGET if uses else "",
+    )  # fmt: skip
+
+
+def _left_out(at: At) -> list[str]:
+    return ["directories: the operations go to URLs alone"] * bool(at.pool.mounts)
 
 
 OWN = {"client": ENGINE}
@@ -323,7 +329,7 @@ READING = [
     "Depth is how many operations a job has under way, over all its connections. Each cell"
     " makes its entries, all in one directory, and removes them afterwards; neither counts."
     " Creates and removes go on for as long as other cells do, on as many entries as there"
-    f" is time for; getattr and lookup take entries at random, {_USED_PER_S:,} for each"
+    f" is time for; getattr and lookup take entries at random, {_PER_S['uses']:,} for each"
     " second of a cell. A GETATTR goes by the entry's handle, which a LOOKUP before the"
     " first one finds; both are one operation.",
 ]

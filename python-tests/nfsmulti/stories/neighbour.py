@@ -17,21 +17,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from nfsmulti import texts
 from nfsmulti.report import cells, conditions, loads
 from nfsmulti.report.answer import MOST_ROWS, served
 from nfsmulti.report.measures import Measure
 from nfsmulti.report.story import parts
-from nfsmulti.scenario import CellSpec, GuestPlace, timed
+from nfsmulti.report.told import Run
+from nfsmulti.scenario import CellSpec, GuestPlace
 from nfsmulti.stats import FEWEST, Ratio, Sample
 from nfsmulti.story import At, Bars, Beside, Claim, Column, Factor, Levels, Page, Percentiles, Story
+from nfsmulti.summary import Cell
 from nfsmulti.texts import Table
-
-if TYPE_CHECKING:
-    from nfsmulti.report.told import Run
-    from nfsmulti.summary import Cell
 
 # The jobs of each workload, by their names in the jobfile.
 WORKLOADS = {
@@ -56,19 +53,19 @@ _GUEST_DIFFERS = (
 
 def job(at: At) -> CellSpec:
     """Return the jobs of a workload, which run at once."""
-    seconds, jobs = at.seconds(10, 30), WORKLOADS[at.workload]
+    jobs = WORKLOADS[at.workload]
     size = at.size(_QUICK_BYTES, _QUICK_BYTES, _BYTES) if at.own else _QUICK_BYTES
     readers = at.workload.startswith("readers")
     bulk = 1 if "writer" in jobs else 0 if readers else _JOBS
     files = {"nfsmulti-readers": size} if readers else {}
-    return CellSpec(
-        {}, "", "neighbour.fio",
-        {"size": size, **timed(seconds)},
-        seconds,
+    return at.cell(
+        "neighbour.fio",
+        {"size": size},
+        at.seconds(10, 30),
         jobs=jobs,
         paths=min(_JOBS + 1, at.pool.urls or at.pool.mounts) if at.own else 1,
         files={**files, **{f"nfsmulti-bulk.{number}": size for number in range(bulk)}},
-    )  # fmt: skip
+    )
 
 
 BESIDE = "-beside-writer"

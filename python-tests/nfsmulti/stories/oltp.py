@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from nfsmulti import texts
 from nfsmulti.lab.guest import ADDRESSES, Mount
 from nfsmulti.report.measures import CPU
-from nfsmulti.scenario import CellSpec, GuestPlace, OwnPool, Scale, timed
+from nfsmulti.report.told import Run
+from nfsmulti.scenario import CellSpec, GuestPlace
 from nfsmulti.story import (
     At,
     Beside,
@@ -26,42 +26,40 @@ from nfsmulti.story import (
     Column,
     Factor,
     Grid,
-    Level,
     Levels,
     Lines,
     Page,
     Story,
 )
 
-if TYPE_CHECKING:
-    from nfsmulti.report.told import Run
-
 CONNECTIONS = 8  # of the pool: at least so many, on all paths together
 KINDS = {"one": "one connection", "pool": "several connections", "mount": "kernel mount"}
 ONE = {"connections": "one"}
 
 
-def _left_out(_: Scale, pool: OwnPool) -> list[str]:
+def _left_out(at: At) -> list[str]:
     urls = "one and pool need URLs in the pool"
     mount = "mount needs a kernel mount: add its directory to the pool"
-    return [urls] * (not pool.urls) + [mount] * (not pool.mounts)
+    return [urls] * (not at.pool.urls) + [mount] * (not at.pool.mounts)
 
 
 def job(at: At) -> CellSpec:
     """Return a job with `at.concurrency` I/Os in flight, on `at.connections`."""
-    seconds, size = at.seconds(4, 20), 64 << 20 if at.scale.quick else 256 << 20
+    size = 64 << 20 if at.scale.quick else 256 << 20
     paths = at.pool.urls if at.own else len(ADDRESSES)
-    options: dict[str, Level | None] = {"iodepth": at.concurrency, "size": size, **timed(seconds)}
-    if at.connections == "pool":
-        options |= {"nconnect": -(-CONNECTIONS // paths), "spread": "roundrobin"}
-    mounted = at.connections == "mount"
-    return CellSpec(
-        {}, "", "oltp.fio", options, seconds,
+    several, mounted = at.connections == "pool", at.connections == "mount"
+    spread: Levels = (
+        {"nconnect": -(-CONNECTIONS // paths), "spread": "roundrobin"} if several else {}
+    )
+    return at.cell(
+        "oltp.fio",
+        {"iodepth": at.concurrency, "size": size, **spread},
+        at.seconds(4, 20),
         client="mount" if mounted else "pool",
         mounts="mount" if mounted else "",
-        paths=paths if at.connections == "pool" else 1,
+        paths=paths if several else 1,
         files={"nfsmulti-oltp": size},
-    )  # fmt: skip
+    )
 
 
 def names(run: Run) -> Mapping[str, str]:

@@ -13,18 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
 from nfsmulti import texts
 from nfsmulti.lab.guest import Mount
 from nfsmulti.report import conditions
-from nfsmulti.scenario import CellSpec, GuestPlace, timed
+from nfsmulti.report.told import Run
+from nfsmulti.scenario import CellSpec, GuestPlace
 from nfsmulti.stats import Sample
 from nfsmulti.story import At, Bars, Beside, Claim, Column, Factor, Grid, Page, Percentiles, Story
 from nfsmulti.summary import JobRow
-
-if TYPE_CHECKING:
-    from nfsmulti.report.told import Run
 
 JOBS = 4
 POOLS = {
@@ -76,17 +73,17 @@ LIKE = {
 
 def job(at: At) -> CellSpec:
     """Return four jobs over a transport."""
-    seconds, mounted = at.seconds(4, 30), at.transport in MOUNTS
-    return CellSpec(
-        {}, "", "randread.fio",
-        {"numjobs": JOBS, **timed(seconds)},
-        seconds,
+    mounted = at.transport in MOUNTS
+    return at.cell(
+        "randread.fio",
+        {"numjobs": JOBS},
+        at.seconds(4, 30),
         client="mount" if mounted else "pool",
         mounts=at.transport if mounted else "",
         query=POOLS.get(at.transport, ""),
         paths=min(JOBS, at.pool.paths) if at.own else 1,
         files={"nfsmulti-randread": 10_000_000},
-    )  # fmt: skip
+    )
 
 
 def told(run: Run) -> str:
@@ -201,7 +198,7 @@ STORY = Story(
     },
     factors={"transport": Factor(lambda at: ["pool"] if at.own else [*POOLS, *MOUNTS])},
     job=job,
-    left_out=lambda *_: [
+    left_out=lambda _: [
         f"{', '.join([*POOLS, *MOUNTS])} are transports of the lab: your pool has its own"
     ],
 )

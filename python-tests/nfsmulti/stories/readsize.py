@@ -6,26 +6,22 @@ Nothing was published with it. All reads in flight together are 1 MiB, whatever 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from nfsmulti.lab import LabConfig
 from nfsmulti.report import scaling
 from nfsmulti.report.measures import CPU
-from nfsmulti.scenario import CellSpec, timed
+from nfsmulti.report.told import Run
+from nfsmulti.scenario import CellSpec
 from nfsmulti.story import At, Column, Factor, Grid, Lines, Page, Story
-
-if TYPE_CHECKING:
-    from nfsmulti.report.told import Run
 
 
 def job(at: At) -> CellSpec:
     """Return sequential reads of `at.kib` KiB."""
-    size, seconds = at.size(16 << 20, 128 << 20, 1 << 30), at.seconds(2, 10)
-    return CellSpec(
-        {}, "", "connections.fio",
+    size = at.size(16 << 20, 128 << 20, 1 << 30)
+    return at.cell(
+        "connections.fio",
         {"rw": "read", "bs": f"{at.kib}k", "iodepth": 1024 // at.kib, "size": size,
-         "nconnect": at.nconnect, "spread": "roundrobin", **timed(seconds)},
-        seconds,
+         "nconnect": at.nconnect, "spread": "roundrobin"},
+        at.seconds(2, 10),
         query=at.query,
         paths=at.pool.urls,
         files={"nfsmulti-connections": size},

@@ -9,28 +9,22 @@ thread's crypto is one core's.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 import re
-from typing import TYPE_CHECKING
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Kerberos, LabConfig
 from nfsmulti.report import measures
 from nfsmulti.report.measures import MACHINE_CPU, MEASURES, SERVER_CPU, Take
 from nfsmulti.report.story import Section
+from nfsmulti.report.told import Run
 from nfsmulti.scenario import (
     PLAIN_WORKLOADS,
     CellSpec,
-    Choice,
-    OwnPool,
-    Scale,
-    mount_options,
-    timed,
 )
+from nfsmulti.stats import Ratio
 from nfsmulti.story import (
-    ONE_URL,
     At,
     Bars,
     Column,
@@ -42,11 +36,7 @@ from nfsmulti.story import (
     Page,
     Story,
 )
-
-if TYPE_CHECKING:
-    from nfsmulti.report.told import Run
-    from nfsmulti.stats import Ratio
-    from nfsmulti.summary import Cell, Summary
+from nfsmulti.summary import Cell, Summary
 
 WORKLOADS: dict[str, dict[str, Level]] = {
     **PLAIN_WORKLOADS,
@@ -58,29 +48,29 @@ _FILE = "nfsmulti-security"
 _ENGINE, _MOUNT = "engine", "mount"
 
 
-def _flavors(choice: Choice) -> list[tuple[str, str]]:
+def _flavors(at: At) -> dict[str, tuple[str, str]]:
     """Return nfs(5)'s sec and xprtsec of each flavor to measure; sys in clear is the first."""
-    chosen = [*itertools.product(choice.sec or _SEC[:1], choice.xprtsec or _XPRTSEC[:1])]
-    if not (choice.sec or choice.xprtsec):
-        chosen = [*itertools.product(_SEC, _XPRTSEC[:1]), *itertools.product(_SEC[:1], _XPRTSEC)]
-    return [*dict.fromkeys([(_SEC[0], _XPRTSEC[0]), *chosen])]
+    sec, xprtsec = at.scale.choice.sec, at.scale.choice.xprtsec
+    chosen = itertools.product(sec or _SEC[:1], xprtsec or _XPRTSEC[:1])
+    every = [*itertools.product(_SEC, _XPRTSEC[:1]), *itertools.product(_SEC[:1], _XPRTSEC)]
+    pairs = [(_SEC[0], _XPRTSEC[0]), *(chosen if sec or xprtsec else every)]
+    return {_name(*one): one for one in pairs}
 
 
-def _name(sec: str, xprtsec: str) -> str:
-    words = [word for word in (sec, xprtsec) if word not in ("sys", "none")]
-    return "+".join(words) or "sys"
+def _name(*flavor: str) -> str:
+    return "+".join(word for word in flavor if word not in ("sys", "none")) or "sys"
 
 
 def job(at: At) -> CellSpec:
     """Return a job for each connection, a thread of its own."""
-    size, seconds = at.size(16 << 20, 128 << 20, 1 << 30), at.seconds(2, 5)
-    sec, xprtsec = next(one for one in _flavors(at.scale.choice) if _name(*one) == at.flavor)
+    size = at.size(16 << 20, 128 << 20, 1 << 30)
+    sec, xprtsec = _flavors(at)[at.flavor]
     asked = at.query if at.own else "version=4.1"
-    return CellSpec(
-        {}, "", "security.fio",
+    return at.cell(
+        "security.fio",
         {**WORKLOADS[at.workload], "numjobs": at.connections,
-         "iodepth": max(1, _DEPTH // at.connections), "size": size, **timed(seconds)},
-        seconds,
+         "iodepth": max(1, _DEPTH // at.connections), "size": size},
+        at.seconds(2, 5),
         paths=1 if at.scale.choice.mounts else at.pool.urls,
         query=f"{asked}&sec={sec}&xprtsec={xprtsec}".removeprefix("&"),
         files={_FILE: size},
@@ -95,20 +85,18 @@ def _mounted(cell: CellSpec, at: At) -> CellSpec:
             "--mounts: the lab has no kernel client with Kerberos or TLS",
             "give the --pool of a server that this machine can mount",
         )
-    mounting = mount_options(at.proto, at.version, at.connections)
     security = ",".join(cell.query.split("&")[-2:])
-    return dataclasses.replace(
+    return at.mounted(
         cell,
-        factors={**cell.factors, "client": _MOUNT},
-        client="mount",
-        mount_options=f"{mounting},{security}",
+        "mount",
+        {"client": _MOUNT},
+        mount_options=f"{at.mount_options()},{security}",
         optional=f"{cell.optional}, {_MOUNT}",
     )
 
 
-def _left_out(scale: Scale, pool: OwnPool) -> list[str]:
-    said = ["directories: theirs is that of their mounts"] * bool(pool.mounts)
-    return said + [ONE_URL] * (scale.choice.mounts and pool.urls > 1)
+def _left_out(at: At) -> list[str]:
+    return ["directories: theirs is that of their mounts"] * bool(at.pool.mounts)
 
 
 ENGINE: Levels = {"client": _ENGINE}
@@ -362,7 +350,7 @@ STORY = Story(
     page=PAGE,
     places={"lab": LabConfig(addresses=1, kerberos=Kerberos(), xprtsec="tls:mtls")},
     factors={
-        "flavor": Factor(lambda at: [_name(*one) for one in _flavors(at.scale.choice)]),
+        "flavor": Factor(lambda at: [*_flavors(at)]),
         "client": Factor([_ENGINE]),
         "workload": Factor([*WORKLOADS], quick=["64k-read", "64k-write"], asked="workload"),
         "connections": Factor([1, 4, 8], quick=[1, 4], asked="nconnect"),

@@ -17,19 +17,16 @@ import functools
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from nfsmulti import texts
 from nfsmulti.lab.guest import Mount
 from nfsmulti.report import conditions
 from nfsmulti.report.measures import CPU
 from nfsmulti.report.story import Finding, Judged, Verdict, beyond, untestable, weakest
-from nfsmulti.scenario import CellSpec, GuestPlace, OwnPool, Scale, timed
-from nfsmulti.story import At, Column, Factor, Grid, Level, Levels, Lines, Page, Story
-
-if TYPE_CHECKING:
-    from nfsmulti.report.told import Run
-    from nfsmulti.stats import Ratio
+from nfsmulti.report.told import Run
+from nfsmulti.scenario import CellSpec, GuestPlace
+from nfsmulti.stats import Ratio
+from nfsmulti.story import At, Column, Factor, Grid, Levels, Lines, Page, Story
 
 DIRECT = {"buffered": 0, "direct": 1}
 MODES = [*DIRECT, "concurrent"]
@@ -52,29 +49,25 @@ GUEST_DIFFERS = (
 )
 
 
-def _size(scale: Scale, pool: OwnPool) -> int:
-    """Return what twice the client's memory takes, on a user's pool, unless a quick look is."""
-    return BYTES if scale.quick else max(BYTES, 2 * pool.memory >> 20 << 20)
+def _whole(at: At) -> int:
+    """Return what twice the client's memory takes, in MiB, on a user's pool."""
+    return max(BYTES, 2 * at.pool.memory >> 20 << 20)
 
 
-def _left_out(scale: Scale, pool: OwnPool) -> list[str]:
-    if not pool.mounts:
+def _left_out(at: At) -> list[str]:
+    if not at.pool.mounts:
         return ["buffered and direct need a kernel mount: add its directory to the pool"]
-    whole = _size(Scale(), pool)
     return [
-        f"a file of twice this client's memory (--size={whole >> 20}m): its page cache may answer"
-        f" buffered reads of --quick's {BYTES >> 20} MiB"
-    ] * scale.quick
+        f"a file of twice this client's memory (--size={_whole(at) >> 20}m): its page cache may"
+        f" answer buffered reads of --quick's {BYTES >> 20} MiB"
+    ] * at.scale.quick
 
 
 def job(at: At) -> CellSpec:
     """Return `at.threads` jobs in a mode."""
-    seconds, mounted = at.seconds(3, 4), at.mode in DIRECT
-    size = _size(at.scale, at.pool) if at.pool.mounts else BYTES
-    sequential = at.pattern == "sequential"
-    options: dict[str, Level | None] = {
-        "numjobs": at.threads, "size": size, "direct": DIRECT.get(at.mode, 1), **timed(seconds)
-    }  # fmt: skip
+    mounted, sequential = at.mode in DIRECT, at.pattern == "sequential"
+    size = _whole(at) if at.pool.mounts and not at.scale.quick else BYTES
+    options = {"numjobs": at.threads, "size": size, "direct": DIRECT.get(at.mode, 1)}
     if sequential and at.threads > 1:
         options |= {"size": size // at.threads, "offset_increment": size // at.threads}
     if at.direction == "write":
@@ -82,15 +75,17 @@ def job(at: At) -> CellSpec:
         options |= {"rw": "write" if sequential else "randwrite", "end_fsync": 1, "overwrite": 1}
     if mounted:
         options["ioengine"] = "psync"
-    return CellSpec(
-        {}, "", f"sio-{at.pattern}.fio", options, seconds,
+    return at.cell(
+        f"sio-{at.pattern}.fio",
+        options,
+        at.seconds(3, 4),
         client="mount" if mounted else "pool",
         mounts="mount" if mounted else "",
         paths=1 if mounted else min(at.pool.urls or at.pool.mounts, at.threads),
         files={"nfsmulti-sio": size},
         # Each connects first: without a common begin the first would be done before the last.
         prerun=":" if at.threads > 1 else "",
-    )  # fmt: skip
+    )
 
 
 def _most(run: Run) -> int:

@@ -14,23 +14,21 @@ often.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping
-
 from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.report import effects
 from nfsmulti.scenario import CellSpec
-from nfsmulti.story import At, Factor, Level, Page, Story
+from nfsmulti.story import At, Factor, Levels, Page, Story
 
 LINK = 117e6  # bytes/s that a link of 1 Gbit/s leaves
 
 
-def combinations(factors: Mapping[str, Factor], where: At) -> Iterator[dict[str, Level]]:
-    """Yield every combination, or the half of a quick form."""
-    levels = {name: one.at(where) for name, one in factors.items()}
-    for numbers in itertools.product(*(range(len(values)) for values in levels.values())):
-        if not where.scale.quick or sum(numbers) % 2 == 0:
-            yield {name: levels[name][at] for name, at in zip(levels, numbers, strict=True)}
+def combinations(at: At) -> list[Levels]:
+    """Return every combination, or the half of a quick form."""
+
+    def even(levels: Levels) -> bool:
+        return sum(at.all(name).index(level) for name, level in levels.items()) % 2 == 0
+
+    return [one for one in at.every() if even(one) or not at.scale.quick]
 
 
 def job(at: At) -> CellSpec:
