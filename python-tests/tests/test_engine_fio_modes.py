@@ -180,29 +180,6 @@ def test_json_of_a_job_that_failed(exported: Place) -> None:
     assert all(not line.startswith("nfsmulti: ") for line in completed.stdout.splitlines())
 
 
-def test_output_file_and_status_interval(mounted: Place, tmp_path: Path) -> None:
-    """A report each second, and the last one: all of them JSON, and nothing else in the file."""
-    output = tmp_path / "out"
-    timed = ["--time_based", "--runtime=2", "--status-interval=1", "--trace=1", "--rate_iops=50"]
-    words = ["--output-format=json", f"--output={output}", *timed]
-    completed = mounted.raw(*_words(mounted, *words, *_JOB))
-    assert completed.status == 0
-    reports = _jsons(output.read_text())
-    assert len(reports) >= 2
-    assert all("jobs" in report for report in reports)
-
-
-def test_logs_have_each_io(exported: Place, tmp_path: Path) -> None:
-    """At depth too: the latency until it was handed over, from there on, and both."""
-    log = tmp_path / "log"
-    each = [f"--write_lat_log={log}", "--log_offset=1", "--iodepth=8"]
-    assert exported.raw(*_words(exported, *each, *_JOB)).status == 0
-    for kind in ("slat", "clat", "lat"):
-        lines = (tmp_path / f"log_{kind}.1.log").read_text().splitlines()
-        offsets = sorted(int(line.split(",")[4]) for line in lines)
-        assert offsets == list(range(0, _MIB, 16384)), kind
-
-
 _SUMMARY = re.compile(
     r"nfsmulti: job: 4 connections on 4 paths: 64 reads, 0 writes, 0 commits,"
     r" 0 retransmissions, 0 reconnects, 0 errors\n"

@@ -139,18 +139,6 @@ def test_iodepths(place: Place) -> None:
         assert slat["mean"] + clat["mean"] == pytest.approx(lat["mean"], rel=0.05)
 
 
-def test_batches(exported: Place) -> None:
-    jobs = sections(
-        low={"iodepth_low": 4, "iodepth_batch": 8},
-        batch={"iodepth_batch": 8, "iodepth_batch_complete_min": 4},
-        more={"iodepth_batch_complete_min": 4, "iodepth_batch_complete_max": 16},
-        poll={"iodepth_batch_complete_min": 0},
-    )
-    words = ["--rw=randread", "--bs=4k", "--size=1m", "--iodepth=16", *jobs]
-    report = done(exported.fio(arguments=words))
-    assert [job["read"]["total_ios"] for job in report.jobs] == [256] * 4
-
-
 def test_getevents_waits_for_the_minimum(place: Place) -> None:
     """At least 16 of 64 at once are asked for, and nearly always had (the last ones aside)."""
     job: Options = {"rw": "randread", "bs": "4k", "size": "8m", "filename": "f", "iodepth": 64}

@@ -19,7 +19,6 @@ from servers.scripted import Answer, Call, Nfs, ScriptedServer
 pytestmark = pytest.mark.sanitized
 
 place = fixture_of_places("nfs", "mount")
-exported = fixture_of_places("nfs")
 
 _FOR_LONG: dict[str, Option] = {"time_based": 1, "runtime": 300}
 _READING: dict[str, Option] = {

@@ -219,15 +219,6 @@ def test_what_is_never_sent_has_waited_to_its_end(job: Run) -> None:
     assert line.wait_max_us > 500_000
 
 
-def test_lines_are_added_to_those_of_earlier_runs(mounted: Place, tmp_path: Path) -> None:
-    file = tmp_path / "stats"
-    for name in ("one", "two"):
-        words = [f"--name={name}", "--rw=read", "--bs=16k", "--size=64k", "--filename=f"]
-        done(mounted.fio(stats_file=str(file), arguments=words, numjobs=4))
-    jobs = Counter(json.loads(line)["job"] for line in file.read_text().splitlines())
-    assert jobs == {"one": 8, "two": 8}  # a line each of the connection and of what was told
-
-
 def test_names_of_all_kinds_stay_json(mounted: Place) -> None:
     name = 'a"b\\c d é'
     result = mounted.fio(**_READ, arguments=[f"--name={name}"])

@@ -33,8 +33,6 @@ from nfsmulti.processes import Completed, Identity, Process
 
 _SECONDS = 600.0  # for a boot, on a slow machine too
 
-_RDMA = Mount("/m", ("proto=rdma",))
-
 pytestmark = pytest.mark.timeout(2 * _SECONDS)
 boots = pytest.mark.full
 

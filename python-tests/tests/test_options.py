@@ -47,6 +47,8 @@ _BEFORE: _Groups = {
         ({"bs": "1t", "size": "2t", "spread": "stripe"}, "bs"),
         ({"wsize": -1}, "wsize=-1 is negative"),
         ({"stripe_size": -1}, "stripe_size=-1 is negative"),
+        ({"localaddr": "::1"}, "localaddr=::1"),
+        ({"localaddr": "127.0.0.8++127.0.0.9"}, "localaddr=127.0.0.8++127.0.0.9"),
         ({"client_depth": 2}, "give nclients= too"),
         ({"client_start": 9}, "client_start= are for many clients: give nc"),
         ({"url": {"uid": "10000+"}}, "uid=10000+ is for many clients: give nclients= too"),
