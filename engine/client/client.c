@@ -278,9 +278,11 @@ int client_open(struct rpc_client *rpc, const struct rpc_channel_ops *ops,
 		.ops = ops,
 		.terms = *terms,
 		.clock = rpc->clock,
-		.jitter = rpc->timing->jitter,
+		.reconnect = rpc->timing->reconnect,
 		.random = rpc->own ?: rpc->first_xid,
 	};
+	if (rpc->timing->reconnect == RECONNECT_LINUX)
+		rpc->link.connect_time = timer_linux_connect(rpc->protocol->version);
 	rpc->link.terms.handler = &rpc->handler;
 	return link_open(&rpc->link);
 }

@@ -21,10 +21,11 @@ int link_open(struct link *link)
 	link->terms.source_port = &link->source_port;
 	link->terms.why = link->why;
 	link->why[0] = '\0';
+	link->began = link->clock->read(link->clock);
 	error = link->ops->open(&link->channel, &link->terms);
 	if (error)
 		return error;
-	link->connecting = patience_begin(link->clock->read(link->clock), CONNECT_TIME);
+	link->connecting = patience_begin(link->began, link->connect_time ?: CONNECT_TIME);
 	if (link->ops->traits & RPC_SHAKES_HANDS)
 		link->connecting.deadline += HANDSHAKE_TIME;
 	link->epoch++;
@@ -53,6 +54,7 @@ int link_step(struct link *link, bool *came_up)
 	if (error)
 		return error;
 	*came_up = link->up = link->was_up = true;
+	link->began = 0;
 	return 0;
 }
 
@@ -69,10 +71,15 @@ void link_close(struct link *link, bool owed)
 
 void link_retry_later(struct link *link)
 {
-	uint64_t pause = link->jitter ? timer_jitter(&link->random) : link->retry_delay;
+	uint64_t now = link->clock->read(link->clock);
 
-	link->retry_at = link->clock->read(link->clock) + pause;
-	link->retry_delay = timer_backoff(link->retry_delay);
+	switch (link->reconnect) {
+	case RECONNECT_JITTER: link->retry_at = now + timer_jitter(&link->random); break;
+	case RECONNECT_LINUX: link->retry_at = timer_linux(link->began, now); break;
+	default:
+		link->retry_at = now + link->retry_delay;
+		link->retry_delay = timer_backoff(link->retry_delay);
+	}
 }
 
 const char *link_failure(const struct link *link, int error)

@@ -19,17 +19,19 @@ struct link {
 	bool up;		     /* the channel is connected */
 	bool was_up;		     /* this channel or an earlier one has been connected */
 	struct patience connecting;
+	uint64_t began; /* when the latest connect began; 0: it succeeded */
 	uint64_t retry_at, retry_delay;
-	bool jitter;	 /* set by the owner: the pauses are random */
-	uint32_t random; /* the generator's state */
+	uint64_t connect_time;	  /* set by the owner: a connect's longest time; 0: 5 s */
+	enum reconnect reconnect; /* set by the owner */
+	uint32_t random;	  /* the state of jitter's generator */
 	uint64_t down_since;
 	uint32_t epoch;	       /* counts openings and closings of channels */
 	char why[RPC_WHY_MAX]; /* the transport's text why the latest channel failed, or empty */
 };
 
 /* Begins to connect. Returns 0 or a negative errno. The owner first sets ops, terms (but not its
- * source_port and why) and clock, perhaps jitter and random; what these point to must outlive the
- * link. */
+ * source_port and why) and clock, perhaps connect_time, reconnect and random; what these point to
+ * must outlive the link. */
 int link_open(struct link *link);
 
 /*
@@ -41,8 +43,8 @@ int link_step(struct link *link, bool *came_up);
 /* Closes the channel, if there is one. `owed`: calls sent over it are unanswered. */
 void link_close(struct link *link, bool owed);
 
-/* Schedules the next channel. The pause grows from 0 to 1 s, until link_answered() resets it; or
- * with jitter it is random. */
+/* Schedules the next channel. The pause grows from 0 to 1 s, until link_answered() resets it; with
+ * jitter it is random, and with linux as timer_linux() has it. */
 void link_retry_later(struct link *link);
 static inline void link_answered(struct link *link)
 {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "client/call.h"
+#include "terms/choices.h"
 #include "util.h"
 
 /* The user's options. */
@@ -13,7 +14,7 @@ struct rpc_timing {
 	uint64_t timeo;
 	unsigned int retrans;
 	bool soft;
-	bool jitter; /* reconnect=jitter */
+	enum reconnect reconnect;
 };
 
 /* RETRY_FIRST: backoff's pause before the second attempt to connect again; there is none before the
@@ -84,6 +85,19 @@ static inline uint64_t timer_jitter(uint32_t *state)
 	mixed = (mixed ^ mixed >> 16) * 0x85ebca6b;
 	mixed = (mixed ^ mixed >> 13) * 0xc2b2ae35;
 	return RETRY_LAST * (mixed ^ mixed >> 16) >> 32;
+}
+
+/* When the next connect begins with reconnect=linux: at once, but 3 s after a failed one `began`.
+ */
+static inline uint64_t timer_linux(uint64_t began, uint64_t now)
+{
+	return began ? max_of(now, began + 3 * SEC) : now;
+}
+
+/* Its longest connect: TCP repeats the SYN meanwhile. Version 4 has the lease of Linux's server. */
+static inline uint64_t timer_linux_connect(unsigned int version)
+{
+	return version == 4 ? 90 * SEC : 180 * SEC;
 }
 
 /* A server that owes replies is probed after this time, and counts as silent after twice that. */

@@ -185,9 +185,9 @@ int terms_check(struct thread_data *td)
 		{td->o.read_iolog_chunked,
 		 "read_iolog_chunked is not supported: fio would find some files and larger "
 		 "blocks only while the job runs: leave it out"},
-		{eo->failover && eo->reconnect == RECONNECT_JITTER,
-		 "reconnect=jitter and failover=1: a pause of up to a second is time enough to "
-		 "give a path up: leave reconnect= out"},
+		{eo->failover && eo->reconnect > RECONNECT_BACKOFF,
+		 "reconnect=jitter, or linux, and failover=1: in such a pause a path is given up: "
+		 "leave reconnect= out"},
 		{td->o.pre_read, "pre_read is not supported: fio would read local files: let "
 				 "an earlier job read the pool's, and set stonewall in this one"},
 		{eo->discard && td->o.verify,

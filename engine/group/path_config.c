@@ -73,8 +73,9 @@ static void copy_terms(path_log *log, struct path_config *config)
 	config->timing.timeo = terms->timeo * 100000000ull;
 	config->timing.retrans = terms->retrans;
 	config->timing.soft = terms->soft;
-	config->timing.jitter =
-		terms->reconnect ? terms->reconnect == RECONNECT_JITTER : terms->nclients > 0;
+	config->timing.reconnect = terms->reconnect
+					   ?: terms->nclients ? RECONNECT_JITTER
+							      : RECONNECT_BACKOFF;
 	config->setup_time = 10 * SEC;
 	/* A user who changes timeo= or retrans= for a slow server means the set-up, too. */
 	if (terms->timeo != TIMEO || terms->retrans != RETRANS)

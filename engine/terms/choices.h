@@ -26,7 +26,7 @@ enum spread_policy { SPREAD_JOB, SPREAD_ROUNDROBIN, SPREAD_QUEUE, SPREAD_STRIPE 
 enum { SPREAD_AS_SPREAD = 0 };
 
 /* reconnect: the pauses between connections; not given: jitter with nclients, else backoff. */
-enum reconnect { RECONNECT_NOT_GIVEN, RECONNECT_BACKOFF, RECONNECT_JITTER };
+enum reconnect { RECONNECT_NOT_GIVEN, RECONNECT_BACKOFF, RECONNECT_JITTER, RECONNECT_LINUX };
 
 enum arrival_process { ARRIVAL_POISSON, ARRIVAL_FIXED };
 

@@ -123,7 +123,8 @@ const struct term terms_table[] = {
 		 "I/O fails (soft)"},
 	{CHOICE("reconnect", reconnect), .shared = true,
 	 .values = {{"backoff", RECONNECT_BACKOFF, "At once, then after pauses of 0.1 to 1 s"},
-		    {"jitter", RECONNECT_JITTER, "After a random part of a second"}},
+		    {"jitter", RECONNECT_JITTER, "After a random part of a second"},
+		    {"linux", RECONNECT_LINUX, "As Linux's NFS client: at once, then each 3 s"}},
 	 .help = "When a lost connection is made again (default: backoff; with nclients "
 		 "jitter, so that thousands do not return in step)"},
 	{FLAG("hard", soft, 0), .in_path = "hard",

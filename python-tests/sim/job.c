@@ -495,7 +495,7 @@ static void choose_clients(struct job_terms *terms, uint64_t seed)
 	terms->client_depth = max_of(terms->depth / terms->clients, 1u);
 	if (world_apart(2))
 		terms->client_depth = 1 + (uint32_t)world_apart(terms->depth);
-	terms->timing.jitter = world_apart(2);
+	terms->timing.reconnect = world_apart(2) ? RECONNECT_JITTER : RECONNECT_BACKOFF;
 	terms->trunks = terms->punctual = false;
 }
 
@@ -517,7 +517,7 @@ static void tell_terms(uint64_t seed, const struct job_terms *terms)
 		   terms->discards ? ", discarding" : "");
 	if (terms->clients)
 		world_tell("%u clients of depth %u%s", terms->clients, terms->client_depth,
-			   terms->timing.jitter ? ", with jitter" : "");
+			   terms->timing.reconnect == RECONNECT_JITTER ? ", with jitter" : "");
 	if (terms->tls)
 		world_tell("TLS over paths %#x%s", terms->tls, terms->mutual ? ", mutual" : "");
 }

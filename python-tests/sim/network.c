@@ -10,6 +10,7 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
+#include "scenario.h"
 #include "transport/stream.h"
 #include "world.h"
 
@@ -367,6 +368,7 @@ int tcp_connect(const struct rpc_address *address, uint16_t *source_port)
 	net.by_fd[end->fd] = end;
 	end->address = ntohs(remote->sin_port) - 1u;
 	end->users = 2; /* the client, and the event */
+	scenario_connects();
 	net.ends[net.count++] = end;
 	world_plan(1 + world_random(net.terms.latency), finish_connecting,
 		   (void (*)(void *))release, end);

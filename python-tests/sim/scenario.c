@@ -104,6 +104,14 @@ void scenario_answered(struct scenario_call *call)
 		call->answered = world.clock.now - run.begun_at;
 }
 
+void scenario_connects(void)
+{
+	struct scenario_result *result = job.result;
+
+	if (run.scenario && result->connects < ARRAY_SIZE(result->connected))
+		result->connected[result->connects++] = world.clock.now - run.begun_at;
+}
+
 /* --- the engine's lines --- */
 
 void scenario_said(const char *line)
@@ -277,7 +285,7 @@ static bool set_up(const struct scenario *scenario)
 		.tls = tls,
 		.timing = {.timeo = scenario->timeo * 100 * MSEC,
 			   .retrans = scenario->retrans,
-			   .jitter = scenario->jitter,
+			   .reconnect = scenario->reconnect,
 			   .soft = scenario->soft},
 		.scenario = scenario,
 	};

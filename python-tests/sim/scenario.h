@@ -66,7 +66,7 @@ typedef void (*scenario_decide)(void *context, const struct scenario_call *call,
  */
 struct scenario {
 	uint32_t version; /* 3 or 4 */
-	bool reads, soft, failover, trunks, goes_on, jitter;
+	bool reads, soft, failover, trunks, goes_on;
 	uint32_t files;			    /* 1 to 4 */
 	uint32_t blocks, block;		    /* of all files: their number, and bytes of each */
 	uint32_t size;			    /* bytes of each file at the server; 0: as has room */
@@ -76,6 +76,7 @@ struct scenario {
 	uint32_t stable;		    /* of enum io_stable */
 	uint32_t nconnect;
 	uint32_t nclients;     /* 0, or paths to depth; client_depth is depth / nclients */
+	uint32_t reconnect;    /* of enum reconnect */
 	uint32_t client_start; /* clients that begin in a second; 0: all at once */
 	uint32_t service;      /* Kerberos: of enum gss_service; 0: AUTH_SYS */
 	bool tls;	       /* on all paths */
@@ -92,10 +93,12 @@ struct scenario {
 struct scenario_result {
 	int error; /* a positive errno: of the first I/O that failed, or of the sync at the end */
 	uint32_t reconnects, retransmissions, rtts, lines, calls;
-	uint32_t unheard; /* times that the engine asked since when an address was not heard */
-	uint64_t began;	  /* ns from the first connection's beginning to the last one's */
-	uint64_t took;	  /* ns of I/O, with the sync */
-	uint64_t moved;	  /* bytes of the blocks, as far as they were read or written */
+	uint32_t unheard;  /* times that the engine asked since when an address was not heard */
+	uint32_t connects; /* how often the engine has begun to connect */
+	uint64_t connected[64];	  /* the first of these, in ns since I/O began */
+	uint64_t began;		  /* ns from the first connection's beginning to the last one's */
+	uint64_t took;		  /* ns of I/O, with the sync */
+	uint64_t moved;		  /* bytes of the blocks, as far as they were read or written */
 	uint64_t lost, rewritten; /* bytes: that were reported lost; that were written again */
 	bool durable, sound;	  /* all that was written is; all that was read is what was there */
 	const char *keeps;	  /* what the server keeps of NFSv4.1's clients afterwards, or "" */
@@ -113,5 +116,6 @@ const char *scenario_line(uint32_t number);
 struct scenario_call *scenario_received(const struct scenario_call *call,
 					struct scenario_fate *fate);
 void scenario_answered(struct scenario_call *call);
+void scenario_connects(void);
 /* The engine has said that. */
 void scenario_said(const char *line);

@@ -52,10 +52,8 @@ _BEFORE: _Groups = {
         ({"client_depth": 2}, "give nclients= too"),
         ({"client_start": 9}, "client_start= are for many clients: give nc"),
         ({"url": {"uid": "10000+"}}, "uid=10000+ is for many clients: give nclients= too"),
-        (
-            {"reconnect": "jitter", "failover": 1},
-            "a pause of up to a second is time enough to give a path up: leave reconnect= out",
-        ),
+        ({"reconnect": "jitter", "failover": 1}, "a path is given up: leave reconnect= out"),
+        ({"reconnect": "linux", "failover": 1}, "a path is given up: leave reconnect= out"),
     ]),
     "metadata": (_TREE, "metadata=1", [
         ({"verify": "crc32c", "bs": "4k", "size": "40k"}, "verify="),

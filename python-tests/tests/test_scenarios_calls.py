@@ -207,6 +207,9 @@ def test_a_server_that_breaks_the_protocol_is_given_up(
     assert ran.said("the server broke the protocol 3 times") == 1
 
 
+_JITTER, _LINUX = 2, 3  # enum reconnect
+
+
 def _returns(scenario: Scenarios, **terms: object) -> list[float]:
     """Return after how many seconds each of 16 connections has returned to a restarted server."""
     restart = on(_W, {"restarts": True}, nth=1)
@@ -222,10 +225,51 @@ def _returns(scenario: Scenarios, **terms: object) -> list[float]:
 
 def test_connections_with_jitter_return_one_after_the_other(scenario: Scenarios) -> None:
     """Within a second, and a tick; without jitter all return in the first tick."""
-    together, apart = _returns(scenario), _returns(scenario, jitter=True)
+    together, apart = _returns(scenario), _returns(scenario, reconnect=_JITTER)
     assert together[-1] - together[0] < 0.01
     assert apart[-1] - apart[0] > 0.5
     assert apart[-1] < 1.2
+
+
+def _connects(scenario: Scenarios, fate: Fate, **terms: object) -> list[float]:
+    """Return after how many seconds a client connects like Linux's, once its WRITE had that fate.
+
+    Each of its four connections does the same: the ticks are 0.1 s.
+    """
+    job = {"nconnect": 4, "depth": 4, "reconnect": _LINUX, **terms}
+    write = Nfs4.WRITE if job.get("version") == 4 else _W
+    result = scenario(on(write, fate, nth=4), on(write, UNHEARD, last=3), **job).result
+    connects = sorted(time / SECOND for time in result.connected[0 : result.connects])
+    assert not len(connects) % 4
+    assert all(
+        last - first < 0.25 for first, last in zip(connects[::4], connects[3::4], strict=True)
+    )
+    return connects[::4]
+
+
+@pytest.mark.parametrize("nclients", [0, 4])
+def test_as_linux_does_refused_clients_connect_each_3_s(scenario: Scenarios, nclients: int) -> None:
+    refuses: Fate = {**UNHEARD, "act": Act.REFUSE}
+    connects = _connects(scenario, refuses, nclients=nclients, soft=True, timeo=200, retrans=0)
+    assert connects == pytest.approx([3 * n for n in range(7)], abs=0.3)
+
+
+@pytest.mark.parametrize("nclients", [0, 4])
+@pytest.mark.parametrize(("version", "silent", "again"), [(3, 170, 0), (3, 200, 180), (4, 100, 90)])
+def test_as_linux_does_clients_without_an_answer_leave_it_to_tcp(
+    scenario: Scenarios, version: int, silent: int, again: int, nclients: int
+) -> None:
+    """It repeats the SYN. The next connect follows at once."""
+    cut: Fate = {"cut": silent * SECOND, "restarts": True}
+    connects = _connects(scenario, cut, version=version, nclients=nclients)
+    assert connects == pytest.approx([0, again][: 1 + (again > 0)], abs=0.3)
+
+
+def test_as_linux_does_a_server_that_closes_is_connected_to_at_once(scenario: Scenarios) -> None:
+    """Whatever it has answered over the connection."""
+    ran = scenario(on(_W, _CLOSES, last=8), depth=1, reconnect=_LINUX)
+    assert (ran.error, ran.result.durable, ran.result.connects) == ("", True, 8)
+    assert ran.result.took < SECOND
 
 
 @pytest.mark.parametrize("security", [{}, {"tls": True, "service": 3}], ids=["clear", "krb5p, tls"])
@@ -275,7 +319,7 @@ _PAUSES = (
 
 def test_each_client_with_jitter_returns_at_its_own_time(scenario: Scenarios) -> None:
     """Not with all others whose pause ends within a tick of 100 ms: servers queue few SYNs."""
-    returns = _returns(scenario, jitter=True, nclients=16)
+    returns = _returns(scenario, reconnect=_JITTER, nclients=16)
     late = [back - pause for back, pause in zip(returns, _PAUSES, strict=True)]
     assert max(map(abs, late)) < 0.02
 
