@@ -213,8 +213,6 @@ int terms_check(struct thread_data *td)
 		job_log("bs of %llu bytes: one block may have at most %llu", block, BLOCK_MAX);
 		return -EINVAL;
 	}
-	if (refused(TERM(gss_context), eo))
-		return -EINVAL;
 	return check_command_line() ?: check_numbers(eo) ?: check_clients(td)
 					       ?: open_loop_check(td) ?: metadata_check(td);
 }

@@ -189,28 +189,17 @@ static bool has_word(const char *words, struct span word)
 	return found;
 }
 
-/* Refuses a word that is an option of the whole job, such as nconnect, and not of a path. */
-static int refuse_of_job(const struct scanner *list, const struct term *term, const char *value)
-{
-	for (const struct term_value *one = term->values; value && one->word; one++)
-		if (term_refuses(term, one) && !strcmp(value, one->word))
-			return scanner_refuse(list, list->at, "%s=%s%s", term->word, value,
-					      term->refusal);
-	return scanner_refuse(list, list->at, "give it as a job option: --%s=%s", term->word,
-			      value ?: "VALUE");
-}
-
 static int refuse_unknown(const struct scanner *list, struct span word)
 {
-	struct scanner at = *list, rest = *list;
+	struct scanner rest = *list;
 	bool given = scanner_take(&rest, '=');
 	struct span value = scanner_until(&rest, "&,");
 	char words[208] = "";
 
-	at.at = word.at;
 	for_each_term (term) {
 		if (!term->in_path && term->kind != TERM_GONE && span_is(word, term->word))
-			return refuse_of_job(&at, term, given ? QUOTE(value) : NULL);
+			return scanner_refuse(list, word.at, "give it as a job option: --%s=%s",
+					      term->word, given ? QUOTE(value) : "VALUE");
 		if (term->in_path && term->kind != TERM_GONE)
 			snprintf(words + strlen(words), sizeof(words) - strlen(words), " %s",
 				 term->in_path);

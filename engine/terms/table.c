@@ -180,12 +180,8 @@ const struct term terms_table[] = {
 	 .needs = NEEDS_KERBEROS,
 	 .help = "Kerberos: the server's principal, nfs/HOST@REALM, or nfs@HOST (default: "
 		 "nfs@ and the host as the pool names it)"},
-	{CHOICE("gss_context", gss_context), .preset = "connection",
-	 .values = {{"connection", 0, "One for each connection"}, {"job", 1, "Gone since 0.7.0"}},
-	 .refused = 1,
-	 .refusal = " is gone since 0.7.0: each connection has a context of its own, so leave it "
-		    "out",
-	 .help = "Kerberos: what a context (RFC 2203, 5.2) belongs to"},
+	{GONE("gss_context"), .in_path = "gss_context",
+	 .help = "it is gone since 0.7.0: each connection has a context of its own; leave it out"},
 	{CHOICE("stable", stable), .preset = "unstable",
 	 .values = {{"unstable", IO_UNSTABLE, "Durable at the next COMMIT"},
 		    {"data_sync", IO_DATA_SYNC, "Data durable at once"},

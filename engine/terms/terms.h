@@ -49,7 +49,6 @@ struct terms {
 	unsigned int security;		   /* enum path_sec */
 	char *principal, *keytab, *ccache; /* the client's */
 	char *server_principal;		   /* NULL: nfs@ and the host as written in the pool */
-	unsigned int gss_context;	   /* 1: one for the whole job; refused since 0.7.0 */
 	unsigned int stable;		   /* enum io_stable */
 	unsigned int stateless;		   /* NFSv4: files are not opened */
 	unsigned int trunking;		   /* NFSv4: one session for all connections */

@@ -37,7 +37,7 @@ def old(tmp_path: Path) -> Path:
 # --- job files and pools ---
 
 
-_CONTEXT = "gss_context=job is gone since 0.7.0: each connection has a context of its own, so leave"
+_CONTEXT = "it is gone since 0.7.0: each connection has a context of its own; leave it out"
 _GONE = {
     "gss_context": ("gss_context=job\nsecurity=krb5\npool={url}", _CONTEXT),
     "gss_context of a path": ("pool={url}&sec=krb5&gss_context=job", _CONTEXT),

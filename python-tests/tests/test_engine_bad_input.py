@@ -162,7 +162,7 @@ def test_options_that_fio_refuses(mounted: Place) -> None:
         "stripes": (4, "stripes"),
         "namespace": ("rdma", "namespace>: it is gone: names always go over TCP; leave it out"),
         "hold_writes": ("all", "hold_writes"),
-        "gss_context": ("job", "each connection has a context of its own, so leave it out"),
+        "gss_context": ("job", "each connection has a context of its own; leave it out"),
     }
     job: Options = {"rw": "write", "bs": "4k", "size": "1m", "filename": "f", "pool": mounted.pool}
     for name, (value, words) in options.items():

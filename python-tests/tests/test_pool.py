@@ -241,7 +241,7 @@ _REFUSED: dict[str, Words] = {
     "nfs://h/x?proto=tcp&rdmaport=^1": ("rdmaport", "proto=rdma", "nfsport"),
     "nfs://h/x?rdmaport=1&proto=^tcp6": ("rdmaport", "proto=rdma"),
     "nfs://h/x?proto=rdma&namespace=^rdma": ("namespace: it is gone", "names always go over TCP"),
-    "nfs://h/x?^gss_context=job": ("gss_context=job is gone since 0.7.0", "leave it out"),
+    "nfs://h/x?gss_context=^job": ("gss_context: it is gone since 0.7.0", "leave it out"),
     "nfs://h/x?rsize=^0": ("rsize", "1 to 64m"),
     "nfs://h/x?wsize=^65537k": ("wsize", "1 to 64m"),
     "nfs://h/x?wsize=^4194304k": ("1 to 64m",),

@@ -16,7 +16,7 @@ from servers.scripted import Nfs
 _A_JOBS_OWN = {
     "pool", "nconnect", "nclients", "client_depth", "client_start", "first_path", "spread",
     "spread_reads", "spread_writes", "stripe_size",
-    "inline", "gss_context", "stable", "hold_writes", "busy_poll", "arrival_rate", "arrival_bw",
+    "inline", "stable", "hold_writes", "busy_poll", "arrival_rate", "arrival_bw",
     "arrival_process", "arrival_spin", "arrival_batch", "meta_read", "meta_write", "meta_mix",
     "meta_verify", "require_version", "stats_file", "live_file", "trace",
 }  # fmt: skip

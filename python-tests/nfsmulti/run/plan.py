@@ -45,7 +45,7 @@ _SECONDS = 20.0  # that fio may take to answer
 # What goes into a shell's words without a quote.
 PLAIN = re.compile(r"[\w .:,+/@%-]+")
 _GSS_CONTEXT_GONE = (
-    "gss_context=job is gone since 0.7.0: each connection has a context of its own, so leave it out"
+    "gss_context is gone since 0.7.0: each connection has a context of its own: leave it out"
 )
 # What the harness itself gives fio, or what a cell would be another one with.
 _OURS = {"pool", "ioengine", "filename", "filename_format", "directory", "name"}
@@ -306,7 +306,7 @@ def parse_factors(words: Sequence[str]) -> dict[str, tuple[Factor, ...]]:
     for name in factors:
         if name in _OURS:
             raise HarnessError(f"--factors {name}: a scenario cannot change that")
-        if name == "gss_context" and "job" in factors[name]:
+        if name == "gss_context":
             raise HarnessError(_GSS_CONTEXT_GONE)
         if not (of_engine(name) or _lists(f"--cmdhelp={name}", name, None)):
             raise HarnessError(
