@@ -8,9 +8,7 @@
  */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <sys/queue.h>
 
 #include "wire/credentials.h"

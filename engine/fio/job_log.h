@@ -3,9 +3,6 @@
  * Only a summary may go into fio's own output, and never into JSON. */
 #pragma once
 
-#include <stdint.h>
-#include <stdio.h>
-
 #include "job.h"
 
 /*

@@ -13,9 +13,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "job_terms.h"
 #include "fio.h"
 #include "nfs/entries.h"

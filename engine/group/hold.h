@@ -9,9 +9,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "group/ledger.h"
 
 /* The log has room for one extent per HOLD_EXTENT_BYTES of its memory, and for some more. */

@@ -14,8 +14,6 @@
  */
 #pragma once
 
-#include <errno.h>
-
 #include "client/client.h"
 #include "nfs/entries.h"
 #include "nfs/meta_io.h"

@@ -21,9 +21,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/socket.h>
 
 #include "terms/terms.h"

@@ -8,10 +8,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-
 #include "stats/latency.h"
 
 struct arrivals_terms {

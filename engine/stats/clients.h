@@ -3,10 +3,6 @@
  * line for each question below, never one for each client. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-
 #include "stats/latency.h"
 
 /*

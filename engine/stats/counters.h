@@ -3,10 +3,6 @@
  * the stats file. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-
 #include "stats/clients.h"
 #include "stats/latency.h"
 #include "stats/sampled_time.h"

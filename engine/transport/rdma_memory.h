@@ -8,9 +8,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/uio.h>
 
 #include "transport/transport.h"

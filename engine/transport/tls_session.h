@@ -12,7 +12,6 @@
 
 #include <gnutls/gnutls.h>
 #include <netinet/in.h>
-#include <stdbool.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 

@@ -15,8 +15,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
 
