@@ -392,4 +392,5 @@ def test_a_bench_leaves_its_report(tmp_path: Path) -> None:
     assert re.search(r"^\d+ % of the CPU per operation of a READ's, getattr", text, re.MULTILINE)
     assert re.search(r"^taskset .*fio .*--ioengine=\S+ .*--meta_read=getattr", text, re.MULTILINE)
     assert re.search(r"^\| machine \| processor \| \S", text, re.MULTILINE)
+    assert "nfs-sink, which polls for calls: the client pays for no wake-ups" in text
     assert (tmp_path / "plots/cpu.png").read_bytes().startswith(b"\x89PNG")

@@ -10,7 +10,7 @@ import pytest
 from conftest import FioRunner
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import ConnectionStats, FioReport, shares
+from nfsmulti.fiorun import ConnectionStats, FioReport, FioResult, shares
 from nfsmulti.paths import JOBFILES
 
 
@@ -47,6 +47,24 @@ def test_report_after_messages_and_without_one() -> None:
     assert FioReport.messages_of(f"{complaint}{{\n}}") == complaint
     assert FioReport.parse("fio: refused") is None
     assert FioReport.parse('{\n "jobs": [') is None
+
+
+@pytest.mark.parametrize(
+    ("output", "stderr", "reason"),
+    [
+        ("fio: pid=9, err=5/", "nfsmulti: a: 2 connections on 1 path: 9 reads\nnfsmulti: a: gone",
+         "nfsmulti: a: gone"),
+        ("other\nfio: refused", "", "fio: refused"),
+        ("<10.0.0.1> Bad option <x>\n", "hostname=a, be=0\nx : Saving output of prerun in a",
+         "Bad option <x>"),
+        ("", "\n", "it said nothing"),
+    ],
+)  # fmt: skip
+def test_a_failed_run_is_told_by_the_line_that_says_why(
+    output: str, stderr: str, reason: str
+) -> None:
+    """By the engine's before fio's; not by what jobs have done, nor by what is said beside."""
+    assert FioResult([], 1, 0.1, output, stderr, None, [], Path()).reason == reason
 
 
 def test_broken_stats_line_is_named(tmp_path: Path) -> None:

@@ -428,12 +428,15 @@ def test_too_few_ios_in_a_repeat_are_pooled_and_marked() -> None:
             r"The knee is the load with the highest power",
             rf"\| 120, not sustained \| \d+,\d+ ± \d+ (\| {MISSING} ){{4}}\|",
         ]),
+        (latency(slo=""),
+         [r"\| IOPS, at the knee \| % of peak \| p99 there, ms \| p99, times the best's \|"]),
         (_one(slo="p99:100us"),
          [r"answer p99 within 100 µs is not met at any load: p99 is 0\.2\d+ ms at 20 %\."]),
         (only(_one(), lambda cell: cell.factors["load"] in ("peak", 120)),
          [r"answer No response to tell: no load was sustained\."]),
     ],
-    ids=["without a limit the knee, by its rule", "not met by the lowest load", "none sustained"],
+    ids=["the knee, by its rule", "knees side by side", "not met by the lowest load",
+         "none sustained"],
 )  # fmt: skip
 def test_where_no_load_is_within_a_limit_the_answer_says_why(run: Summary, told: list[str]) -> None:
     text = report_of(run)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from browser import look
 from conftest import call_harness
-from made_runs import changed, only, placed, report_of
+from made_runs import changed, only, page_row, placed, report_of, unlike
 from matplotlib.collections import LineCollection
 
 from nfsmulti import texts
@@ -275,11 +275,6 @@ def _joined(*runs: Summary) -> Summary:
     return dataclasses.replace(runs[0], cells=[cell for run in runs for cell in run.cells])
 
 
-def _page(promise: str, run: Summary, *said: str, never: str = "$^") -> Any:
-    """Return a row: patterns that the page of a run has, and one that it has not."""
-    return pytest.param(run, said, never, id=promise)
-
-
 def _run(scenario: str, *cells: tuple[Any, Any], **more: Any) -> Summary:
     made = made_runs.Maker(scenario)
     for factors, figures in cells:
@@ -335,77 +330,77 @@ _EACH = "on each of 2 hosts"
 @pytest.mark.parametrize(
     ("run", "said", "never"),
     [
-        _page("an own pool has nothing published", _OWN, never="## Published"),
-        _page("unless that is asked for",
+        page_row("an own pool has nothing published", _OWN, never="## Published"),
+        page_row("unless that is asked for",
               dataclasses.replace(_OWN, command=f"{_OWN.command} --published"), "## Published"),
-        _page("dd's time is measured", _DD, _TIME.format("")),
-        _page("or extrapolated", dataclasses.replace(_DD, quick=True),
+        page_row("dd's time is measured", _DD, _TIME.format("")),
+        page_row("or extrapolated", dataclasses.replace(_DD, quick=True),
               _TIME.format(r" \(extrapolated\)")),
-        _page("both published clients stand beside dd without caps", _DD_POOL,
+        page_row("both published clients stand beside dd without caps", _DD_POOL,
               r"written by 5 streams, 4\.\d+ times 1 stream: each",
               r"AIX \(no caps of the lab\), write, 5 streams \| 55 s, 72 MB/s in sum, 3\.71 times",
               r"Linux \(no caps of the lab\), write, 1 stream \| 6\.02 s, 139 MB/s, in part"),
-        _page("Jain's index where the run did not count it", _TWO_PATHS,
+        page_row("Jain's index where the run did not count it", _TWO_PATHS,
               r"\| 0\.8000 \|"),
-        _page("fsperf on a pool takes the most paths there are", _run("fsperf", *(
+        page_row("fsperf on a pool takes the most paths there are", _run("fsperf", *(
               ({"client": "mount-v4.2", "paths": paths, "spread": spread}, {"read": 5e8 * paths})
               for paths, spread in ((1, "job"), (2, "stripe"), (2, "roundrobin")))),
               r"MB/s over 2 paths, (2\.0|1\.9)\d times 1 path \(mount-v4\.2\)\.",
               r"\| mount-v4\.2, 2 paths by round robin \| 1,094 MB/s, 2\.09 times \|",
               r"\| 2 paths by round robin read more than one: mount-v4\.2 \| ",
               never="2 paths by stripe"),
-        _page("the published mount stands beside randread on a pool",
+        page_row("the published mount stands beside randread on a pool",
               _run("randread", ({"transport": "pool"}, {"read": 3e9}), block=65536, jobs=4),
               r"bandwidth, all four jobs: nfsmulti \| 4178 MiB/s"),
-        _page("a gain is above the limit with its whole interval",
+        page_row("a gain is above the limit with its whole interval",
               _sio({"buffered": 2e8, "direct": 1e8, "concurrent": 1.5e8}, 1, pattern="sequential"),
               r"against buffered, 1 thread \| reproduced \| no gain, or a loss \|",
               r"against direct, 1 thread \| not reproduced \| no gain, or a loss \|"),
-        _page("4 threads are no high concurrency", _sio({"buffered": 1e8, "concurrent": 4e8}, 4),
+        page_row("4 threads are no high concurrency", _sio({"buffered": 1e8, "concurrent": 4e8}, 4),
               r"against buffered, 4 threads \| inconclusive \| a large gain \|"),
-        _page("16 are", _sio({"buffered": 1e8, "concurrent": 4e8}, 16),
+        page_row("16 are", _sio({"buffered": 1e8, "concurrent": 4e8}, 16),
               r"against buffered, 16 threads \| reproduced \| a large gain \|"),
-        _page("what the client's cache answers is not judged", _CACHED,
+        page_row("what the client's cache answers is not judged", _CACHED,
               r"against buffered, 32 threads \| not measured \| a large gain \|",
               "⚠ Buffered random reads came out of the client's page cache, not over NFS\\."),
-        _page("the rest is",
+        page_row("the rest is",
               _joined(_CACHED, _sio({"buffered": 3e8, "concurrent": 3e8}, 32, pattern=_IN_A_ROW)),
               r"\| sequential reads (1\.0|0\.9)[^,|]*\| the interval lies below 1\.50 \|"),
-        _page("CPU of two kinds is not taken together", changed(
+        page_row("CPU of two kinds is not taken together", changed(
               _sio({"direct": 1e8}, 1, 32), lambda cell: cell.factors["threads"] == 1,
               machine_cpu_s=None, cpu_s=lambda cell: 0.0 if cell.repeat == 1 else cell.cpu_s),
               r"\| CPU per operation on one mount, 32 .*? \| not measured \| rises \|"),
-        _page("percentiles are of all repeats together", changed(
+        page_row("percentiles are of all repeats together", changed(
               only(_ONE_KIND, lambda cell: cell.factors["concurrency"] == 1 and cell.repeat < 3),
               read=lambda cell: dataclasses.replace(
                   cell.read, bins={"1000000": 98} if cell.repeat == 1 else {"9000000": 2})),
               r"\| 1\.00 \| 9\.00 \| 9\.00 \|"),  # p50, p99, p99.9
-        _page("oltp without a second kind compares nothing", _ONE_KIND,
+        page_row("oltp without a second kind compares nothing", _ONE_KIND,
               r"; nothing to compare with was measured\."),
-        _page("p99 of enough reads", _few_reads(2000), _NO_DIFFERENCE.format("p99")),
-        _page("p50 of fewer", _few_reads(300), _NO_DIFFERENCE.format("p50")),
-        _page("none of four", _few_reads(4), "Too few reads in a repeat"),
-        _page("a server has so many threads", _served(1, 64), r"full speed, 1 server thread \|",
+        page_row("p99 of enough reads", _few_reads(2000), _NO_DIFFERENCE.format("p99")),
+        page_row("p50 of fewer", _few_reads(300), _NO_DIFFERENCE.format("p50")),
+        page_row("none of four", _few_reads(4), "Too few reads in a repeat"),
+        page_row("a server has so many threads", _served(1, 64), r"full speed, 1 server thread \|",
               r"full speed, 64 server threads \|", "1 or 64 server threads"),
-        _page("or threads that are so", _served("cached", "dontcache"),
+        page_row("or threads that are so", _served("cached", "dontcache"),
               r"full speed, server threads cached \|", r"full speed, server threads dontcache \|",
               never="cached or dontcache server threads"),
-        *(_page(f"a file of {size} bytes as one types it",
+        *(page_row(f"a file of {size} bytes as one types it",
                 changed(made_runs.dd(1), command=f"fio --size={size}"), rf"file of {told} \(fits")
           for size, told in ((10_000_000, "10 MB"), (1 << 30, "1 GiB"), (800 << 20, "800 MiB"),
                              (12_345_678, r"11\.8 MiB"))),
-        _page("what runs on each host: dd", placed(_DD, hosts=_HOSTS),
+        page_row("what runs on each host: dd", placed(_DD, hosts=_HOSTS),
               f"written by 5 streams {_EACH}, ", rf"AIX \(.*\), write, 5 streams {_EACH} \| "),
-        _page("randread", placed(made_runs.randread(), hosts=_HOSTS),
+        page_row("randread", placed(made_runs.randread(), hosts=_HOSTS),
               rf"NFSv3 {_EACH}\.", f"bandwidth, all four jobs {_EACH}: kernel mount"),
-        _page("oltp", placed(made_runs.oltp(), hosts=_HOSTS),
+        page_row("oltp", placed(made_runs.oltp(), hosts=_HOSTS),
               rf"in flight, all jobs together, {_EACH}\."),
-        _page("dd's time is that of all hosts' streams", placed(_TWO_HOSTS, hosts=_HOSTS),
+        page_row("dd's time is that of all hosts' streams", placed(_TWO_HOSTS, hosts=_HOSTS),
               r"AIX \(no caps of the lab\), write, 1 stream [^|]*\|[^|]*\| (1\.0|0\.9)\d s,"),
-        _page("a pool's page compares with nothing published, nor with the kernel lab",
+        page_row("a pool's page compares with nothing published, nor with the kernel lab",
               placed(made_runs.sio(), kind="pool"), r"direct I/O: concurrent, 32 threads\.",
               never="no wire"),
-        _page("at which part of its rates a lab was measured", placed(made_runs.dd(1), fitted={
+        page_row("at which part of its rates a lab was measured", placed(made_runs.dd(1), fitted={
               "capped": {"carried": 1051846259.481, "link": 3133000000, "cap": 833000000,
                          "assured": 1, "fraction": 1 / 3}}, differs=["No link.", "No disk."]),
               r"\| place \| rates capped \| At a third of the full rates: this machine carries"
@@ -414,9 +409,7 @@ _EACH = "on each of 2 hosts"
     ],
 )  # fmt: skip
 def test_what_a_page_says(run: Summary, said: tuple[str, ...], never: str) -> None:
-    text = report_of(run)
-    assert [one for one in said if not re.search(one, text)] == []
-    assert not re.search(never, text)
+    assert unlike(run, said, never) == []
 
 
 def test_hosts_are_shown_each_and_in_sum() -> None:

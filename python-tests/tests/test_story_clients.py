@@ -10,7 +10,7 @@ import pty
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import psutil
 import pytest
 from conftest import call_harness, needs_privileges, or_skip, refusal, started_lab
 from engine_helpers import eventually
-from made_runs import changed, only, report_of
+from made_runs import changed, only, page_row, unlike
 
 from nfsmulti.arguments import understand
 from nfsmulti.errors import HarnessError
@@ -70,16 +70,6 @@ def test_the_slowest_client_is_told_in_parts_of_the_mean_beside_jains_index() ->
 # --- the page ---
 
 
-def test_the_answer_tells_of_the_most_clients_how_many_are_served_and_how_evenly() -> None:
-    text = report_of(made_runs.clients())
-    assert re.search(
-        r"1,000 of 1,000 clients are served: 8\d,\d{3} IOPS, p99 \d+\.\d ms; the slowest does 12 %"
-        r" of the mean\.", text,
-    )  # fmt: skip
-    rows = re.findall(r"\| ([\d,]+ of [\d,]+ clients?) \| [\d,]+ ± ", text)
-    assert rows == ["1 of 1 client", *(f"{n} of {n} clients" for n in ("10", "100", "1,000"))]
-
-
 def _beside(alone: Summary, **fields: Any) -> Summary:
     """Add the cells of 1,000 clients beside 8 busy connections, with other fields."""
     most = only(alone, lambda cell: cell.factors["clients"] == 1000)
@@ -87,43 +77,118 @@ def _beside(alone: Summary, **fields: Any) -> Summary:
     return dataclasses.replace(alone, cells=[*alone.cells, *more.cells])
 
 
-def test_the_answer_is_of_the_rate_where_it_is_not_held() -> None:
-    """There is no wait to tell then, alone or beside busy connections."""
-    held, lost = (Arrivals(100, 90, sustained=one) for one in (True, False))
-    alone = changed(made_runs.clients(), arrivals=lost,
-                    factors=lambda cell: {**cell.factors, "rate": 90})  # fmt: skip
-    said = r"1,000 of 1,000 clients are served, but not at the rate of 90 IOPS each: 8\d,\d+ IOPS"
-    assert re.search(rf"{said}; the slowest does 12 % of the mean\.", report_of(alone))
-    even = f"Even without busy connections {said}"
-    assert re.search(even, report_of(_beside(alone, arrivals=lost)))
-    alone = changed(alone, arrivals=held)
-    text = report_of(_beside(alone, arrivals=lost))
-    assert re.search(rf"Beside 8 busy connections {said}\.", text)
+def _slower(cell: Cell) -> Figures | None:
+    bins = {str(3 * int(ns)): n for ns, n in cell.read.bins.items()} if cell.read else {}
+    return cell.read and dataclasses.replace(cell.read, bins=bins)
 
 
-def test_how_many_clients_are_served_is_not_guessed() -> None:
-    """Without the engine's lines nobody knows; repeats that differ are both named."""
-    text = report_of(changed(made_runs.clients(), clients=None))
-    assert "An unknown number of 1,000 clients are served: 8" in text
-    some = Clients(1000, 123, 0.99, 1.0)
-    text = report_of(changed(
-        made_runs.clients(), lambda cell: (cell.factors["clients"], cell.repeat) == (1000, 2),
-        clients=some))  # fmt: skip
-    assert "123 to 1,000 of 1,000 clients are served" in text
+def _restarted(*restarts: Restart, clients: int = 300) -> Summary:
+    """Make a run of so many clients, whose server was restarted in each repeat: the last so."""
+    run = only(made_runs.clients(), lambda cell: cell.factors["clients"] == 1000)
+    return changed(run, restart=lambda cell: restarts[min(cell.repeat, len(restarts)) - 1],
+                   clients=Clients(clients, clients, 1.0, 1.0),
+                   factors=lambda cell: {**cell.factors, "clients": clients})  # fmt: skip
 
 
-def test_the_answer_beside_busy_connections_is_what_clients_wait_there() -> None:
-    """The neighbours' writes are not the clients'."""
+def _joined(*runs: Summary) -> Summary:
+    return dataclasses.replace(runs[0], cells=[cell for run in runs for cell in run.cells])
 
-    def slower(cell: Cell) -> Figures | None:
-        bins = {str(3 * int(ns)): n for ns, n in cell.read.bins.items()} if cell.read else {}
-        return cell.read and dataclasses.replace(cell.read, bins=bins)
 
-    summary = _beside(made_runs.clients(), read=slower, write=lambda cell: cell.read)
-    assert re.search(
-        r"Beside 8 busy connections 1,000 of 1,000 clients wait 3\.00 times as long"
-        r" \(p50 3\d\.\d ms, 1\d\.\d ms alone\)\.", report_of(summary),
-    )  # fmt: skip
+def _most(repeat: int | None = None) -> Callable[[Cell], bool]:
+    """Choose the cells of the most clients, of one repeat or of all."""
+    return lambda cell: cell.factors["clients"] == 1000 and repeat in (None, cell.repeat)
+
+
+_ALONE = made_runs.clients()
+_LOST, _HELD = (
+    changed(_ALONE, arrivals=Arrivals(100, 90, sustained=one),
+            factors=lambda cell: {**cell.factors, "rate": 90})
+    for one in (False, True)
+)  # fmt: skip
+_NOT_HELD = {"arrivals": Arrivals(100, 90, sustained=False)}
+_UNHELD = r"1,000 of 1,000 clients are served, but not at the rate of 90 IOPS each: 8\d,\d+ IOPS"
+_LEFT_OUT = r"⚠ p50 and p99 are left out where the rate was not sustained\."
+_RESET = "10.0.0.1:/vol1: connection lost with 1 calls outstanding (Connection reset by peer)"
+
+_ALL, _WHOLE = [3.0] * 300, Restart(2.5, 300, [3.0] * 300)
+_HELD_UP = Restart(2.5, 300, _ALL, absent=5, new=2, waited_s=[15.5, 15.6])
+_IDLE = Restart(0.1, 0, [], new=2, waited_s=[0.1, 0.1])
+_DOUBT = r": does --restart restart this server, and end when it is back\?"
+_KEPT = Restart(2.5, 90, [3.0] * 90)
+_LOSERS = r"90 of 90 clients that lost the connection \({} in all\)"
+
+
+@pytest.mark.parametrize(
+    ("run", "said", "never"),
+    [
+        page_row("of the most clients how many are served and how evenly", _ALONE,
+                 r"1,000 of 1,000 clients are served: 8\d,\d{3} IOPS, p99 \d+\.\d ms; the slowest"
+                 r" does 12 % of the mean\.",
+                 *(rf"\| {n} of {n} clients? \| [\d,]+ ± " for n in ("1", "10", "100", "1,000"))),
+        page_row("where the rate is not held there is no wait to tell", _LOST,
+                 rf"{_UNHELD}; the slowest does 12 % of the mean\.", _LEFT_OUT),
+        page_row("nor beside busy connections", _beside(_LOST, **_NOT_HELD),
+                 f"Even without busy connections {_UNHELD}"),
+        page_row("it may be held without these alone", _beside(_HELD, **_NOT_HELD),
+                 rf"Beside 8 busy connections {_UNHELD}\."),
+        page_row("where it is held all waits are told", _HELD, never=_LEFT_OUT),
+        page_row("without the engine's lines nobody knows how many are served",
+                 changed(_ALONE, clients=None),
+                 "An unknown number of 1,000 clients are served: 8"),
+        page_row("repeats that differ in that are both named",
+                 changed(_ALONE, _most(2), clients=Clients(1000, 123, 0.99, 1.0)),
+                 "123 to 1,000 of 1,000 clients are served"),
+        page_row("beside busy connections it tells what clients wait, not the neighbours' writes",
+                 _beside(_ALONE, read=_slower, write=lambda cell: cell.read),
+                 r"Beside 8 busy connections 1,000 of 1,000 clients wait 3\.00 times as long"
+                 r" \(p50 3\d\.\d ms, 1\d\.\d ms alone\)\."),
+        page_row("what a server does to clients that it does not take",
+                 changed(_ALONE, _most(), clients=Clients(1000, 123, 0.99, 1.0, _RESET)),
+                 "123 of 1,000 clients are served; the server resets the others: let it take"),
+        # After a restart.
+        page_row("absent clients are why new ones waited", _restarted(
+                 dataclasses.replace(_HELD_UP, back_s=[3.0] * 299 + [4.1])),
+                 r"300 of 300 clients were back 4\.10 s after a restart; new ones waited 15\.6 s,"
+                 r" because 5 did not return\."),
+        page_row("they are not where these did not wait",
+                 _restarted(dataclasses.replace(_HELD_UP, waited_s=[0.1, 0.1])),
+                 r"300 of 300 clients were back 3\.00 s after a restart; new ones waited 0\.100 s;"
+                 r" 5 did not return\."),
+        page_row("in one repeat",
+                 _restarted(_HELD_UP, dataclasses.replace(_HELD_UP, waited_s=[0.1] * 2), _HELD_UP),
+                 r"new ones waited 1\d\.\d s; 5 did not return\."),
+        page_row("nor where one that was known did not return either in a repeat",
+                 _restarted(_HELD_UP, dataclasses.replace(_HELD_UP, back_s=[3.0] * 299), _HELD_UP),
+                 r"new ones waited 1\d\.\d s; 5 did not return\."),
+        page_row("without all there is no time until all were back",
+                 _restarted(dataclasses.replace(_HELD_UP, back_s=[3.0] * 299, absent=0)),
+                 r"299 of 300 clients were back after a restart; new ones waited 15\.6 s\."),
+        page_row("nor of the lucky repeats alone", _restarted(
+                 Restart(2.5, 3, [3.0, 3.0, 4.0]), Restart(2.5, 3, [3.0, 3.0]),
+                 Restart(2.5, 3, [3.0, 3.0, 4.0]), clients=3),
+                 r"2 of 3 clients were back after a restart\."),
+        page_row("new ones that were not served", _restarted(
+                 Restart(2.5, 300, _ALL, new=2, waited_s=[5.4])),
+                 r"300 of 300 clients were back 3\.00 s after a restart; new ones were not served"
+                 r" in time\."),
+        page_row("a restart that no client noticed is none of this server", _restarted(_IDLE),
+                 f"No client lost its connection{_DOUBT}",
+                 "300 clients, none of which lost its connection"),
+        page_row("in one repeat, too", _restarted(_WHOLE, _IDLE, _WHOLE),
+                 f"No client lost its connection in 1 of 3 repeats{_DOUBT}"),
+        page_row("clients that kept their connection are counted beside those that lost it",
+                 _joined(*(_restarted(_KEPT, clients=n) for n in (100, 1000))),
+                 rf"{_LOSERS.format('1,000')} were back 3\.00 s after a restart\.",
+                 *(rf"\| {_LOSERS.format(count)} \|" for count in ("100", "1,000"))),
+    ],
+)  # fmt: skip
+def test_what_the_page_says(run: Summary, said: Sequence[str], never: str) -> None:
+    assert unlike(run, said, never) == []
+
+
+def test_the_connections_of_a_cell_are_those_of_the_clients_that_are_served() -> None:
+    run = changed(_ALONE, _most(), clients=Clients(1000, 123, 0.99, 1.0, _RESET))
+    assert {cell.connections for cell in run.cells} == {1, 10, 100, 123}
 
 
 def test_iops_are_those_of_the_clients_not_of_their_neighbours() -> None:
@@ -158,84 +223,6 @@ def test_figures_of_a_restart_are_seconds(name: str, value: float) -> None:
     assert missing == {"restart s": 2.5, "half back s": 4.1}.get(name)
 
 
-@pytest.mark.parametrize(
-    ("restart", "told"),
-    [
-        (
-            Restart(2.5, 300, [3.0] * 299 + [4.1], absent=5, new=2, waited_s=[15.5, 15.6]),
-            "300 of 300 clients were back 4.10 s after a restart; new ones waited 15.6 s,"
-            " because 5 did not return.",
-        ),
-        (
-            Restart(2.5, 300, [3.0] * 300, absent=5, new=2, waited_s=[0.1, 0.1]),
-            "300 of 300 clients were back 3.00 s after a restart; new ones waited 0.100 s;"
-            " 5 did not return.",
-        ),
-        (
-            Restart(2.5, 300, [3.0] * 299, new=2, waited_s=[5.4, 5.5]),
-            "299 of 300 clients were back after a restart; new ones waited 5.50 s.",
-        ),
-        (
-            Restart(2.5, 300, [3.0] * 300, new=2, waited_s=[5.4]),
-            "300 of 300 clients were back 3.00 s after a restart; new ones were not served in"
-            " time.",
-        ),
-    ],
-)
-def test_the_answer_after_a_restart(restart: Restart, told: str) -> None:
-    assert told in report_of(_restarted(lambda _: restart))
-
-
-def _restarted(restart: Callable[[Cell], Restart], clients: int = 300) -> Summary:
-    """Make a run of so many clients, whose server was restarted in each repeat."""
-    run = only(made_runs.clients(), lambda cell: cell.factors["clients"] == 1000)
-    return changed(run, restart=restart, clients=Clients(clients, clients, 1.0, 1.0),
-                   factors=lambda cell: {**cell.factors, "clients": clients})  # fmt: skip
-
-
-def test_a_repeat_in_which_a_client_never_returned_leaves_no_time_until_all_were_back() -> None:
-    """Of the other repeats it would be that of the lucky ones."""
-    whole, short = Restart(2.5, 3, [3.0, 3.0, 4.0]), Restart(2.5, 3, [3.0, 3.0])
-    summary = _restarted(lambda cell: short if cell.repeat == 2 else whole, clients=3)
-    assert "2 of 3 clients were back after a restart." in report_of(summary)
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        Restart(2.5, 300, [3.0] * 300, absent=5, new=2, waited_s=[0.1, 0.1]),
-        Restart(2.5, 300, [3.0] * 299, absent=5, new=2, waited_s=[15.5, 15.6]),
-    ],
-)
-def test_absent_clients_are_no_reason_where_a_repeat_has_another(other: Restart) -> None:
-    """Its new clients did not wait, or one that it knew did not return either."""
-    held_up = Restart(2.5, 300, [3.0] * 300, absent=5, new=2, waited_s=[15.5, 15.6])
-    text = report_of(_restarted(lambda cell: other if cell.repeat == 2 else held_up))
-    assert re.search(r"new ones waited 1\d\.\d s; 5 did not return\.", text)
-
-
-def test_a_restart_that_no_client_noticed_is_none_of_this_server() -> None:
-    idle, whole = Restart(0.1, 0, [], new=2, waited_s=[0.1, 0.1]), Restart(2.5, 300, [3.0] * 300)
-    doubt = ": does --restart restart this server, and end when it is back?"
-    text = report_of(_restarted(lambda _: idle))
-    assert f"No client lost its connection{doubt}" in text
-    assert "300 clients, none of which lost its connection" in text
-    text = report_of(_restarted(lambda cell: idle if cell.repeat == 2 else whole))
-    assert f"No client lost its connection in 1 of 3 repeats{doubt}" in text
-
-
-def test_clients_that_kept_their_connection_are_counted_beside_those_that_lost_it() -> None:
-    """Or rows of several numbers of clients would be one."""
-    restart = Restart(2.5, 90, [3.0] * 90)
-    summaries = [_restarted(lambda _: restart, clients=n) for n in (100, 1000)]
-    cells = [cell for one in summaries for cell in one.cells]
-    text = report_of(dataclasses.replace(summaries[0], cells=cells))
-    told = "90 of 90 clients that lost the connection ({} in all)"
-    assert f"{told.format('1,000')} were back 3.00 s after a restart." in text
-    rows = re.findall(r"\| (90 of [^|]*) \|", text)
-    assert rows == [told.format(count) for count in ("100", "1,000")]
-
-
 def test_the_grace_period_is_a_band_until_the_first_new_client_is_served() -> None:
     """The curves count from the begin of the restart."""
     restart = Restart(2.5, 2, [3.0, 4.0], new=2, waited_s=[15.0, 15.5])
@@ -248,15 +235,6 @@ def test_the_grace_period_is_a_band_until_the_first_new_client_is_served() -> No
     assert curves["new clients"] == [2.5, 17.5, 18.0]
     band = axes.patches[0].get_extents().transformed(axes.transData.inverted())
     assert [band.x0, band.x1] == pytest.approx([2.5, 17.5])
-
-
-def test_clients_that_a_server_does_not_take_are_told_with_what_it_does_to_them() -> None:
-    why = "10.0.0.1:/vol1: connection lost with 1 calls outstanding (Connection reset by peer)"
-    summary = changed(made_runs.clients(), lambda cell: cell.factors["clients"] == 1000,
-                      clients=Clients(1000, 123, 0.99, 1.0, why))  # fmt: skip
-    text = report_of(summary)
-    assert "123 of 1,000 clients are served; the server resets the others: let it take" in text
-    assert {cell.connections for cell in summary.cells} == {1, 10, 100, 123}
 
 
 @pytest.mark.parametrize(("restart", "held"), [("", None), ("reboot", "64m")])
