@@ -549,18 +549,6 @@ def test_history_is_of_one_scenario(word: str, near: str) -> None:
     )
 
 
-def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    """A folder lies where it would be; the label of the run is no UTF-8."""
-    folder = _kept(tmp_path, "20261120T170000Z-\udcff", dd())
-    for words in (["history", "dd"], ["baseline", "set", str(folder)]):
-        words += ["--results", str(tmp_path)]
-        assert call_harness(*words).status == 0
-    (file,) = (one for one in (tmp_path / "dd").iterdir() if one.is_file())
-    file.unlink()
-    file.mkdir()
-    assert refusal(*words) == f"{shown(file)}: Is a directory"
-
-
 def test_history_without_a_finished_run_says_what_there_is(tmp_path: Path) -> None:
     there = ("history", "dd", "--results", str(tmp_path))
     assert refusal(*there).endswith("holds no finished run of dd\n  start one: ./nfsmulti run dd")

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from engine_helpers import eventually, running
 
@@ -165,6 +168,15 @@ def test_identity_spares_a_later_process_of_the_same_number() -> None:
         identity.kill()
         assert process.wait(60) == -signal.SIGKILL
         identity.kill()
+
+
+def test_a_process_has_its_start_whatever_it_is_called(tmp_path: Path) -> None:
+    program = shutil.copy(find("sleep"), tmp_path / "a) Z 1 (b")
+    with Process([str(program), "1000"]) as process:
+        started = psutil.Process(process.pid).create_time() - psutil.boot_time()
+        own = Identity.of(process.pid)
+        assert own.start / os.sysconf("SC_CLK_TCK") == pytest.approx(started, abs=0.02)
+        assert own.alive()
 
 
 def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

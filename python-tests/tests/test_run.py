@@ -50,7 +50,14 @@ from nfsmulti.run.cell import Tick, run_cell
 from nfsmulti.run.live import Live
 from nfsmulti.run.place import InGuest, InLab, OnPool, Target
 from nfsmulti.run.plan import Plan, PlannedCell, ordered, warm_ups
-from nfsmulti.run.record import Record, Watcher, waiting_cell, write_place
+from nfsmulti.run.record import (
+    Meter,
+    Record,
+    Watcher,
+    expected_seconds,
+    waiting_cell,
+    write_place,
+)
 from nfsmulti.run.runner import ProgressStream, run_in_guests
 from nfsmulti.scenario import GuestPlace, Scale
 from nfsmulti.stories import SCENARIOS
@@ -221,6 +228,34 @@ def test_a_file_that_an_earlier_cell_left_shorter_is_laid_out(tmp_path: Path, mo
     cell = run_one(made_record(tmp_path / "run", "dd", specs), OnPool(mount))
     assert cell.status == "done", cell.why
     assert file.stat().st_size == 1 << 20
+
+
+def test_a_labs_files_are_written_where_they_are_too_short(tmp_path: Path) -> None:
+    """With data, not holes."""
+    for name, size in (("long", 9), ("short", 3)):
+        (tmp_path / name).write_bytes(b"x" * size)
+    paths.write_files(tmp_path, {"long": 5, "short": 5, "new": (1 << 20) + 2})
+    assert (tmp_path / "long").read_bytes() == b"x" * 9
+    assert (tmp_path / "short").read_bytes() == bytes(range(5))
+    assert (tmp_path / "new").read_bytes() == bytes(range(256)) * 4096 + bytes(range(2))
+
+
+def test_a_runs_bar_moves_with_the_seconds_of_its_cells(tmp_path: Path) -> None:
+    """A cell that takes longer than it should moves it no further."""
+    record = made_record(tmp_path / "run", "dd", own_cells("dd", Scale(True, 2))[:2])
+    one, two = record.plan.cells
+    bar = Meter(Console(quiet=True), [one, two], 2, set(), lambda cell: cell.id)
+    (task,) = bar.tasks
+    found = [task.completed]
+    bar.begin(one)
+    for seconds in (1.5, 9):
+        bar.tick(seconds, None)
+        found.append(task.completed)
+    bar.over()
+    bar.begin(two)
+    bar.tick(1, None)
+    assert [*found, task.completed] == [0, 1.5, 3, 4]  # fio's start and end take a second
+    assert task.total == expected_seconds([one, two], set()) > 6
 
 
 def test_place_that_does_not_start_leaves_the_others_and_a_report(

@@ -323,7 +323,10 @@ def test_a_restart_that_outlives_the_cells_fio_is_waited_for(tmp_path: Path) -> 
 
 
 def test_a_client_is_back_when_its_outage_ended_by_the_engines_own_count(tmp_path: Path) -> None:
-    """Not yet while I/O waits for an answer; if none does, as soon as one could be sent."""
+    """Not yet while I/O waits for an answer; if none does, as soon as one could be sent.
+
+    Who lost nothing is none that the restart knew, and neighbours are no clients.
+    """
     lost = round(time.monotonic() * 1e6) + 10**9
     lines = [
         _line(lost_at_us=[lost], back_at_us=[lost + 1], answered_at_us=[answered],
@@ -332,6 +335,7 @@ def test_a_client_is_back_when_its_outage_ended_by_the_engines_own_count(tmp_pat
             [(lost + 2_000_000, lost + 2_000_000), (None, None), (lost + 9_000_000, lost)]
         )
     ]  # fmt: skip
+    lines += [dataclasses.replace(lines[0], job="neighbours"), _line(client=3)]
     with _restarting(tmp_path, _Slow()) as restarting:
         restarting.poll()
         found = restarting.told(lines)
