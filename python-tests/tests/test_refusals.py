@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import errno
 import os
-import random
-import struct
 from functools import partial
 from pathlib import Path
 
@@ -276,13 +274,6 @@ _HOSTILE_NAMES: dict[str, tuple[Procedure, Answer, *tuple[str, ...]]] = {
     "MNT: another RPC": (Mount.MNT, Answer(rpc=rpc_mismatch(3, 4))),
     "MNT: a record of 2 GiB": (Mount.MNT, Answer(raw=mark(2**31 - 1) + bytes(4096))),
     "LOOKUP: not for you": (Nfs.LOOKUP, Answer(status=Status.ACCES), "_ACCES: ", "xprtsec=tls"),
-    "LOOKUP: garbage": (Nfs.LOOKUP, Answer(raw=random.Random(1).randbytes(5000))),
-    "LOOKUP: half a reply": (Nfs.LOOKUP, Answer(cut=20, end="close")),
-    "FSINFO: no results": (Nfs.FSINFO, Answer(results=b"")),
-    "CREATE: no such attributes": (Nfs.CREATE, Answer(attributes=9)),
-    "CREATE: a verifier too long": (
-        Nfs.CREATE, Answer(rpc=struct.pack(">3I", 0, 0, 4000) + bytes(4004)),
-    ),
 }  # fmt: skip
 
 
