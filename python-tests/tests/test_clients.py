@@ -8,7 +8,7 @@ import re
 import signal
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -46,7 +46,6 @@ from servers.scripted import (
     Nfs,
     Nfs4,
     ScriptedServer,
-    Status,
     Status4,
     Terms,
     on,
@@ -111,12 +110,17 @@ def test_clients_have_metadata_operations(exported: Place) -> None:
     done(exported.fio(pool=exported.paths[0], nclients=4, filename="d", **{**words, "rw": "read"}))
 
 
-def test_the_server_knows_each_client_and_none_afterwards(exported4: Place, lab: Lab) -> None:
-    """The client that has asked for names is gone while they are at work; SIGTERM ends all."""
-    words: dict[str, Option] = {**_PAGES, "time_based": 1, "runtime": 300, "trace": 1}
-    with exported4.fio.start(pool=exported4.paths[0], nclients=_CLIENTS, **words) as process:
+@pytest.mark.parametrize(
+    ("own", "clients"), [({"nclients": _CLIENTS}, _CLIENTS), ({"numjobs": 2, "nconnect": 2}, 2)]
+)
+def test_the_server_knows_each_client_and_none_afterwards(
+    exported4: Place, lab: Lab, own: dict[str, Option], clients: int
+) -> None:
+    """One that has asked for names alone is gone while they are at work; SIGTERM ends all."""
+    words: dict[str, Option] = {**_PAGES, "time_based": 1, "runtime": 300, "trace": 1, **own}
+    with exported4.fio.start(pool=exported4.paths[0], **words) as process:
         eventually(lambda: traces(process) > 100)
-        assert len(lab.servers[0].clients) == _CLIENTS
+        assert len(lab.servers[0].clients) == clients
         process.signal(signal.SIGTERM)
         ends(process)
         exported4.fio.finish(process)
@@ -202,24 +206,6 @@ def test_a_client_has_no_more_at_the_server_than_client_depth(job: Run) -> None:
     slots = {call.slot for call in outcome.calls(Nfs4.READ)}
     assert slots == {0}
     assert Counter(call.credentials.machine for call in outcome.calls(Nfs4.READ)).total() == 16
-
-
-def test_each_client_reclaims_after_a_restart(job: Run) -> None:
-    """Once: the grace period ends when all have, and each has said so once in either life."""
-    restart = on(Nfs4.READ, Answer(do=ScriptedServer.restart, reply=False), nth=20)
-    outcome = job(
-        restart, version=4, nclients=4, client_name="m%d", iodepth=4, filename="r", loops=4,
-        timeo=50, **READING,
-    )  # fmt: skip
-    claims = Counter(
-        (call.credentials.machine, call.claim) for call in outcome.calls(Nfs4.OPEN)
-        if call.claim is Claim.PREVIOUS
-    )  # fmt: skip
-    names = [f"m{number}" for number in range(4)]
-    assert claims == {(name, Claim.PREVIOUS): 1 for name in names}
-    said = Counter(call.credentials.machine for call in outcome.calls(Nfs4.RECLAIM_COMPLETE))
-    assert [said[name] for name in names[1:]] == [2, 2, 2]
-    assert outcome.server.clients() == []
 
 
 def test_what_a_client_has_been_through_is_told(job: Run) -> None:
@@ -462,18 +448,6 @@ def test_why_clients_are_not_served_is_told(job: Run) -> None:
 # --- what is due, by deadlines ---
 
 
-@pytest.mark.parametrize("version", [3, 4])
-def test_one_client_is_back_at_once(job: Run, version: int) -> None:
-    """After a closed connection, and a server that asks to wait: long before timeo has passed."""
-    reads = Nfs4.READ if version == 4 else Nfs.READ
-    puts_off = Answer(status=Status4.DELAY if version == 4 else Status.JUKEBOX)
-    outcome = job(
-        on(reads, puts_off, nth=3), on(reads, Answer(reply=False, end="close"), nth=6),
-        version=version, nclients=1, filename="r", runtime=10, **{**READING, "iodepth": 1},
-    )  # fmt: skip
-    assert len(outcome.calls(reads)) == 16 + 2
-
-
 @pytest.mark.parametrize("options", [{}, {"reconnect": "backoff"}], ids=["jitter", "backoff"])
 def test_clients_do_not_return_in_step(job: Run, options: dict[str, Option]) -> None:
     """Each after a pause of its own: the seventh's is 0.1 s, the third's 0.9 s. Or all at once."""
@@ -520,42 +494,18 @@ def test_a_lost_connection_does_not_end_a_job_that_opens_its_file_again(job: Run
     )  # fmt: skip
     assert closed
     assert outcome.server.clients() == []
+    # Over a connection that is not bound, DESTROY_SESSION may be refused (RFC 8881, 18.37.3).
+    sessions = {call.session for call in outcome.calls(Nfs4.READ)}
+    destroyed, bound = (
+        {(call.session, call.connection) for call in outcome.calls(operation)}
+        for operation in (Nfs4.DESTROY_SESSION, Nfs4.BIND_CONN_TO_SESSION)
+    )
+    assert {one for one in destroyed if one[0] in sessions} <= bound
 
 
 def _over(outcome: Outcome, operation: Nfs4) -> set[tuple[bytes, int]]:
     """Return the sessions of an operation's calls, and the connections that they came over."""
     return {(call.session, call.connection) for call in outcome.calls(operation)}
-
-
-def test_idle_clients_renew_their_leases_and_connect_again(job: Run) -> None:
-    """The first one waits for replies that never come."""
-    idle = ["m1", "m2", "m3"]
-
-    def more(server: ScriptedServer) -> Callable[[], bool]:
-        """Wait for five more calls of each."""
-
-        def sequences() -> Counter[str]:
-            return Counter(call.credentials.machine for call in server.calls(Nfs4.SEQUENCE))
-
-        before = sequences()
-        return lambda: all(sequences()[name] > before[name] + 5 for name in idle)
-
-    def during(server: ScriptedServer, process: FioProcess) -> None:
-        server.wait_for(lambda: bool(server.calls(Nfs4.READ)))
-        server.wait_for(more(server))
-        server.reset_connections()
-        server.wait_for(more(server))
-        process.signal(signal.SIGTERM)
-
-    outcome = job(
-        on(Nfs4.READ, NEVER), version=4, nclients=4, client_name="m%d", filename="r",
-        terms=lambda: Terms(lease=1), during=during, error=None, **{**READING, "iodepth": 1},
-    )  # fmt: skip
-    assert len(outcome.server.clients()) == 1  # the others have left
-    used = {(call.credentials.machine, call.connection) for call in outcome.calls(Nfs4.SEQUENCE)}
-    assert [sum(name == machine for machine, _ in used) for name in idle] == [2, 2, 2]
-    # Over a connection that is not bound, DESTROY_SESSION may be refused (RFC 8881, 18.37.3).
-    assert _over(outcome, Nfs4.DESTROY_SESSION) == _over(outcome, Nfs4.BIND_CONN_TO_SESSION)
 
 
 def test_clients_that_wait_for_others_to_begin_renew_their_leases(job: Run) -> None:

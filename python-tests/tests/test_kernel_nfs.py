@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The engine on the kernel's NFS: its mounts and its server, by both versions, over TCP and RDMA.
 
-Pools of several versions are in test_engine_pool.py, jobs that fail in test_nfs4.py.
+Pools of several versions are in test_engine_pool.py.
 """
 
 from __future__ import annotations

@@ -107,6 +107,7 @@ def _next_session(status: Status4, told: int, times: int) -> Case:
         ),
         "jobs that set their own files up": case(version=4, create_serialize=0, numjobs=2),
         "jobs that do no more": case(version=4, create_serialize=0, numjobs=2, create_only=1),
+        "a job that fails": case(version=4, filename="d", files={"d/f": b""}, error=errno.EISDIR),
         "DELAY, told 0": _next_session(Status4.DELAY, 0, 1),
         "DELAY, told 1": _next_session(Status4.DELAY, 1, 2),
         "NOSPC, told 0": _next_session(Status4.NOSPC, 0, 2),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 from simulated import BLOCKS, MUTE, SECOND, UNHEARD, Act, CData, End, Fate, Hook, Ran, Scenarios, on
@@ -199,6 +199,14 @@ def test_what_is_lost_is_made_again(scenario: Scenarios, name: str) -> None:
     assert "".join(_letter(call) for call in ran.calls(_O, Nfs4.RECLAIM_COMPLETE)) == opened
 
 
+def test_each_client_reclaims_after_a_restart(scenario: Scenarios) -> None:
+    """Once, within the grace period, which ends when all have said so."""
+    ran = scenario(_RESTART, version=4, nclients=4, **_SYNC)
+    again = Counter((c.client, _letter(c)) for c in ran.calls(_O, Nfs4.RECLAIM_COMPLETE))
+    _came_through(ran)
+    assert again == dict.fromkeys(product(range(1, 5), "PC"), 1)
+
+
 def test_a_server_that_wants_connections_bound(scenario: Scenarios) -> None:
     """Which refuses SEQUENCE over the new one until that is bound."""
     ran = scenario(_RESET_AT, version=4, binds=True)
@@ -286,6 +294,28 @@ def test_an_idle_client_renews_its_lease(scenario: Scenarios) -> None:
     _came_through(ran)
     assert max(later - before for before, later in pairwise(times)) <= 31 * SECOND
     assert ran.result.rtts == len(ran.calls(_W, Nfs4.COMMIT))
+
+
+def test_idle_clients_renew_their_leases_and_connect_again(scenario: Scenarios) -> None:
+    """One of four waits 5 minutes for a reply. The others lose their connections meanwhile."""
+    late = on(_W, {"delay": 300 * SECOND}, nth=BLOCKS)
+    lost = set[int]()
+
+    def lose(call: CData) -> Fate | None:
+        idle = 60 * SECOND < call.time < 300 * SECOND
+        if not idle or call.procedure != _S.value or call.client in lost:
+            return None
+        lost.add(call.client)
+        return {**UNHEARD, "end": End.RESET}
+
+    ran = scenario(lose, late, version=4, nclients=4, depth=4, timeo=6000)
+    _came_through(ran)
+    assert len(lost) == 3
+    for client in lost:
+        renewals = [call for call in ran.calls(_S) if call.client == client and call.answered]
+        times = [0, *(call.time for call in renewals)]
+        assert max(later - before for before, later in pairwise(times)) <= 31 * SECOND
+        assert len({call.connection for call in renewals}) == 2
 
 
 def test_another_connection_renews_where_one_cannot(scenario: Scenarios) -> None:
