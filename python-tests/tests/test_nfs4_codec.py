@@ -259,11 +259,6 @@ BODIES: dict[str, Body] = {
         _attributes(2, 7, lease_time=90, read_max=8, write_max=9),
         {4: (_ALL | 1 << 2, 1 << 1 | 1 << 4), 8: (1, 1 << 1), 12: (1,), 16: (12, 0, U32)},
     ),
-    "GETATTR without write_max": Body(
-        Op.GETATTR,
-        words(1, _ALL ^ 1 << 31) + opaque(words(2) + hyper(7) + words(90) + hyper(8)),
-        _attributes(2, 7, lease_time=90, read_max=8),
-    ),
     "GETATTR of what stat(2) tells": Body(
         Op.GETATTR,
         words(2, *_STAT) + opaque(_STAT_VALUES),
@@ -274,11 +269,6 @@ BODIES: dict[str, Body] = {
             12: (len(_STAT_VALUES) - 4, len(_STAT_VALUES) + 4),
             68: (0, 9, _OPAQUE_MAX + 1, U32),
         },
-    ),
-    "GETATTR without owners": Body(
-        Op.GETATTR,
-        words(2, _STAT[0], 1 << 1) + opaque(_STAT_VALUES[:48]),
-        _attributes(5, 7, fsid=(2, 3), fileid=4),
     ),
     "GETATTR of room": Body(
         Op.GETATTR,
@@ -312,7 +302,6 @@ BODIES: dict[str, Body] = {
     "OPEN that set attributes": _opened(words(2, 0, 2), words(0), _0=(4, U32)),
     "OPEN, no delegation because": _opened(words(0), words(3, 0)),
     "OPEN, contention": _opened(words(0), words(3, 1, 1), _8=_NO_BOOL),
-    "OPEN, no resources": _opened(words(0), words(3, 2, 0), _8=_NO_BOOL),
     "OPEN, delegated to read": _opened(
         words(0), words(1) + _OTHER + words(0) + words(0, 0, 1) + _WHO, True,
         _20=_NO_BOOL, _36=(_OPAQUE_MAX + 1, U32),
@@ -355,8 +344,6 @@ BODIES: dict[str, Body] = {
         Op.BIND_CONN_TO_SESSION, _SESSION + words(1, 0), {},
         {16: (0, 2, 4, U32), 20: _NO_BOOL},
     ),
-    "BIND_CONN_TO_SESSION both ways": Body(Op.BIND_CONN_TO_SESSION, _SESSION + words(3, 0)),
-    "DESTROY_SESSION": Body(Op.DESTROY_SESSION, b""),
 }  # fmt: skip
 
 
@@ -461,8 +448,6 @@ _ENDS: dict[str, tuple[bytes, tuple[Op, ...], list[int]]] = {
     "the second failed": (reply(70, _GOOD, _STALE), (*_IO, Op.READ), [0, 70]),
     "the first failed": (reply(10052, words(53, 10052)), _IO, [10052]),
     "an operation unknown": (reply(10044, words(10044, 10044)), _IO, [10044]),
-    "no operation at all": (reply(10021), _IO, [10021]),
-    "the last failed, all went well": (reply(0, _GOOD, _STALE), _IO, [0, 70]),
     "the last failed in two ways": (reply(71, _GOOD, _STALE), _IO, [0, 70]),
     "all failed, the last went well": (reply(70, _GOOD, _PUT), _IO, [0, 0]),
     "all failed, and a result is missing": (reply(70, _GOOD), _IO, [0, 70]),
@@ -493,7 +478,6 @@ _CONTRADICTIONS: dict[str, tuple[bytes, tuple[Op, ...]]] = {
     "a result too few": (reply(0, _PUT), (Op.PUTFH, Op.READ)),
     "well without a result": (reply(0), (Op.PUTFH,)),
     "a tag too long": (words(0, _OPAQUE_MAX + 1) + bytes(2000), (Op.PUTFH,)),
-    "an endless tag": (words(0, U32) + bytes(2000), (Op.PUTFH,)),
 }
 
 
