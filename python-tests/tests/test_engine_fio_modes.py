@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from engine_helpers import Place, complaints, done, eventually, fixture_of_places, sections
+from engine_helpers import Place, complaints, done, eventually, fixture_of_places
 
 from nfsmulti.fiorun import ArrivalStats, ConnectionStats
 from nfsmulti.lab.lab import free_ports
@@ -117,19 +117,11 @@ def test_two_servers(exported: Place, tmp_path: Path) -> None:
 # --- what fio shows ---
 
 
-def test_parse_only_does_nothing(mounted: Place) -> None:
-    completed = mounted.raw("--parse-only", *_words(mounted, *_JOB))
-    assert (completed.status, completed.stdout, completed.stderr) == (0, "", "")
-    assert mounted.names() == []
-    wrong = mounted.raw("--parse-only", *_words(mounted, *_JOB, "--spread=evenly"))
-    assert wrong.status == 1
-
-
 def test_showcmd_shows_what_runs(mounted: Place, tmp_path: Path) -> None:
     """A jobfile is shown as words, with the engine and its options."""
     file = _job_file(mounted, tmp_path, "a", "rw=randread", "filename=f", "spread=roundrobin")
     shown = mounted.raw("--showcmd", str(file))
-    assert shown.status == 0
+    assert (shown.status, shown.stderr) == (0, "")
     assert mounted.names() == []
     (line,) = shown.stdout.splitlines()
     words = shlex.split(line)
@@ -162,22 +154,6 @@ def test_output_stays_readable_whatever_is_logged(exported: Place) -> None:
     assert re.fullmatch(r"\n?3;fio-[^;]*;one;0;0;[^\n]*\n", terse)
     (report,) = _jsons(text)
     assert "jobs" in report
-
-
-def test_json_of_a_job_that_failed(exported: Place) -> None:
-    """One of three that fails fails fio; the others are done and reported."""
-    exported.random("f", 65536)
-    (exported.files / "g").mkdir()
-    jobs = sections(first={"filename": "f"}, bad={"filename": "g"}, last={"filename": "f"})
-    words = ["--rw=read", "--bs=4k", "--size=64k", "--trace=1", *jobs]
-    completed = exported.raw(*_words(exported, "--output-format=json", *words))
-    assert completed.status == 1
-    text = completed.stdout[completed.stdout.index("{\n") :]
-    (report,) = _jsons(text)
-    assert isinstance(report["jobs"], list)
-    ends = {job["jobname"]: (bool(job["error"]), job["read"]["io_bytes"]) for job in report["jobs"]}
-    assert ends == {"first": (False, 65536), "bad": (True, 0), "last": (False, 65536)}
-    assert all(not line.startswith("nfsmulti: ") for line in completed.stdout.splitlines())
 
 
 _SUMMARY = re.compile(

@@ -339,17 +339,6 @@ def test_sec_that_fio_takes_for_its_own_is_refused(place: Place, words: list[str
     assert place.names() == []
 
 
-def test_words_that_fio_refuses(place: Place) -> None:
-    """Before it knows of the engine, and what may be its --section or the engine's."""
-    engine, job = f"--ioengine={place.engine.option}", [f"--pool={place.pool}", "--name=t"]
-    for words, why in (
-        (("--security=krb5", engine), "unrecognized option '--security=krb5'"),
-        ((engine, "--sec=krb5"), "'--sec=krb5' is ambiguous"),
-    ):
-        ran = place.raw(*words, *job)
-        assert (ran.status, why in ran.stderr) == (1, True)
-
-
 _URL = "nfs://127.0.0.1/x?version=4.1"
 
 

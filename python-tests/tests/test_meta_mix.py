@@ -249,14 +249,6 @@ def test_a_notice_names_the_new_entry(job: Run) -> None:
     assert words in ran.result.messages
 
 
-def test_open_in_a_mix_is_nfsv4s_alone(place: Place) -> None:
-    job = {**_JOB, "rw": "randread", "meta_mix": "open:1,getattr:1"}
-    if place.kind == "nfs4":
-        assert sum(line.ops for line in _by_kind(place.fio(**job)).values()) == _ENTRIES
-    else:
-        refused(place.fio(**job), "meta_mix=open", "NFSv3 has no OPEN")
-
-
 def test_a_refused_open_refuses_no_other_job(nfs: Place) -> None:
     """Jobs that are set up over the same paths do not share the refusal."""
     jobs = sections(a={"meta_read": "open"}, b={"stonewall": None})

@@ -263,11 +263,14 @@ def test_a_layout_tells_what_it_does(job: Run) -> None:
 
 def test_open_is_nfsv4s_alone(place: Place) -> None:
     many: dict[str, Option] = {"size": 2, "nconnect": 2, "spread": "roundrobin", "io_size": 100}
-    result = place.fio(**{**_READ, **many, "meta_read": "open"})
-    if place.kind == "nfs4":
-        assert _operations(result) == (100, 0)  # of one entry at once
-    else:
-        refused(result, "meta_read=open", "NFSv3 has no OPEN", "version=4.1")
+    for word, asked in (("meta_read", "open"), ("meta_mix", "open:1,getattr:1")):
+        result = place.fio(**{**_READ, **many, word: asked})
+        if place.kind == "nfs4":
+            operations, lookups = _operations(result)
+            assert operations == 100  # of one entry at once
+            assert word == "meta_mix" or not lookups
+        else:
+            refused(result, f"{word}=open", "NFSv3 has no OPEN", "version=4.1")
 
 
 _LIST: dict[str, Option] = {
