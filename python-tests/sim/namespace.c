@@ -171,7 +171,7 @@ uint32_t files_link(object_t file, object_t directory, struct name name)
 }
 
 /* Name `number` of all that there are, from 0; false: there are fewer. */
-static bool list(uint64_t number, char name[16])
+static bool list(uint64_t number, char *name)
 {
 	for (uint32_t i = 0; i < 2 * NAMESPACE_ENTRIES; i++)
 		if (namespace[i / 2].names[i % 2] && !number--) {

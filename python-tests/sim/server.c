@@ -328,6 +328,7 @@ struct limits server_limits(void)
 		.attributes = attribute(NFS4_ATTR_TYPE) | attribute(NFS4_ATTR_SIZE) |
 			      attribute(NFS4_ATTR_LEASE_TIME) | attribute(NFS4_ATTR_MAXREAD) |
 			      attribute(NFS4_ATTR_MAXWRITE),
+		.lease = 90,
 		.terse = true,
 		.closes_apart = server.terms.nfs4.closes_apart,
 	};

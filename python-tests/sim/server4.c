@@ -240,7 +240,7 @@ uint32_t front_begin(struct nfs_call *call, enum nfs4_operation operation, uint6
 	return compound->fate.status;
 }
 
-void front_end(struct nfs_call *call, enum nfs4_operation operation, uint32_t status)
+uint32_t front_end(struct nfs_call *call, enum nfs4_operation operation, uint32_t status)
 {
 	const struct compound *compound = call->front->compound;
 
@@ -248,10 +248,11 @@ void front_end(struct nfs_call *call, enum nfs4_operation operation, uint32_t st
 		judge(call, operation, status);
 	if (compound->answer->call)
 		compound->answer->call->status = status;
-	if (!status)
-		return;
-	world_tell("server:   status %u", status);
-	call->in->at = call->in->end;
+	if (status) {
+		world_tell("server:   status %u", status);
+		call->in->at = call->in->end;
+	}
+	return status;
 }
 
 void server4_answer(struct xdr_in *in, struct server4_answer *answer)

@@ -3,7 +3,7 @@
 
 #include "core/files.h"
 
-enum { WORDS = 2, LEASE_SECONDS = 90 };
+enum { WORDS = 2 };
 
 uint64_t attributes_all(void)
 {
@@ -55,11 +55,11 @@ static void put_values(const struct limits *limits, struct xdr_out *out, uint64_
 	if (set & attribute(NFS4_ATTR_SIZE))
 		xdr_put_u64(out, attributes.size);
 	if (set & attribute(NFS4_ATTR_FSID)) {
-		xdr_put_u64(out, 1);
-		xdr_put_u64(out, 0);
+		xdr_put_u64(out, attributes.file_system >> 32);
+		xdr_put_u64(out, (uint32_t)attributes.file_system);
 	}
 	if (set & attribute(NFS4_ATTR_LEASE_TIME))
-		xdr_put_u32(out, LEASE_SECONDS);
+		xdr_put_u32(out, limits->lease);
 	if (set & attribute(NFS4_ATTR_FILEID))
 		xdr_put_u64(out, file + 1);
 	if (set & attribute(NFS4_ATTR_MAXREAD))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * call.h - one call of a server for tests: MOUNT and epoll are the sink's, time and faults the
- * simulator's; what NFSv3 (serve3.h) and NFSv4.1 (serve4.h) read and write is the same for both.
+ * simulator's, and what Python decides is in scripted/hooks.h; what NFSv3 (serve3.h) and NFSv4.1
+ * (serve4.h) read and write is the same for all.
  *
  * What there is of files, each front has: it defines the functions of files.h. NFSv4.1's clients
  * are kept in clients.h. Nothing here is kept from one call to the next.
@@ -15,9 +16,16 @@ struct clients; /* clients.h */
 
 struct limits {
 	uint32_t read_max, write_max; /* rtmax and wtmax */
-	uint64_t attributes;	      /* NFSv4.1: bit N is attribute N, which is served */
-	bool terse;		      /* leaves out attributes, and which ones were set */
-	bool closes_apart;	      /* NFSv4.1: CLOSE does not take the current stateid */
+	uint32_t optional; /* NFSv3: the flag before optional attributes; 0: none are sent */
+
+	/* NFSv4.1's */
+	uint64_t attributes;	/* bit N is attribute N, which is served */
+	uint32_t lease;		/* seconds */
+	const uint8_t *flavors; /* SECINFO's results */
+	uint32_t flavors_length;
+	bool terse;	   /* is silent of which attributes were set */
+	bool closes_apart; /* CLOSE does not take the current stateid */
+	bool goes_on;	   /* a compound goes on behind an operation that failed */
 };
 
 struct nfs_call {

@@ -353,7 +353,8 @@ static __attribute__((noinline)) uint32_t take_and_keep(struct nfs_call *call,
 		client->told = true;
 	slot->use = ++call->clients->uses;
 	slot->pending = slot->length = 0;
-	slot->answered = slot->uncached = false;
+	slot->answered = false;
+	slot->uncached = call->clients->terms->thrifty && !sequence->keep;
 	slot->call_length = (uint32_t)(in->end - in->at);
 	slot->call_sum = words_sum(*in);
 	call->slot = slot;
@@ -426,33 +427,49 @@ uint32_t clients_may_open(struct nfs_call *call, enum nfs4_claim claim)
 									 : NFS4ERR_NO_GRACE;
 }
 
-/* The number of the owner's open of that file, or 0. */
-static uint32_t find_open(const struct nfs_call *call, uint64_t file, uint32_t owner)
-{
-	const struct clients *clients = call->clients;
-
-	for (uint32_t i = 0; clients->joins && i < clients->open_count; i++) {
-		const struct clients_open *open = &clients->opens[i];
-
-		if (open->number && open->client == call->client && open->owner == owner &&
-		    open->file == file)
-			return open->number;
-	}
-	return 0;
-}
-
-struct stateid clients_open(struct nfs_call *call, uint64_t file, struct xdr_in owner)
+/* The owner's open of that file, or NULL. */
+static struct clients_open *find_open(const struct nfs_call *call, uint64_t file, uint32_t owner)
 {
 	struct clients *clients = call->clients;
-	uint32_t number = (uint32_t)file, sum;
 
-	if (clients->keeps) {
-		sum = words_sum(owner);
-		number = find_open(call, file, sum) ?: ++clients->opens_made;
-		clients->opens[number % clients->open_count] =
-			(struct clients_open){number, sum, call->client, file};
+	for (uint32_t i = 0; clients->joins && i < clients->open_count; i++) {
+		struct clients_open *open = &clients->opens[i];
+
+		if (open->number && open->client == call->client && open->owner == owner &&
+		    open->file == file && open->access)
+			return open;
 	}
-	return (struct stateid){{1, 0, clients->instance, number}};
+	return NULL;
+}
+
+static struct clients_open *new_open(const struct nfs_call *call, uint64_t file, uint32_t owner)
+{
+	struct clients *clients = call->clients;
+	uint32_t number = ++clients->opens_made;
+	struct clients_open *open = &clients->opens[number % clients->open_count];
+
+	*open = (struct clients_open){number, owner, 0, call->client, file};
+	return open;
+}
+
+struct stateid clients_open(struct nfs_call *call, uint64_t file, uint32_t access,
+			    struct xdr_in owner)
+{
+	uint32_t number = (uint32_t)file, sum;
+	struct clients_open *open;
+
+	if (call->clients->keeps) {
+		sum = words_sum(owner);
+		open = find_open(call, file, sum) ?: new_open(call, file, sum);
+		open->access |= access;
+		number = open->number;
+	}
+	return (struct stateid){{1, 0, call->clients->instance, number}};
+}
+
+struct stateid clients_delegate(struct nfs_call *call, uint64_t file)
+{
+	return (struct stateid){{1, 0, call->clients->instance, new_open(call, file, 0)->number}};
 }
 
 /* Zeros or ones throughout: a special one, which is nobody's. */

@@ -27,7 +27,8 @@ struct slot {
 	uint16_t pending; /* replies to the latest call that have not left */
 	uint16_t length;  /* of the kept results; 0: none are kept */
 	bool answered;	  /* a reply has left */
-	bool uncached;	  /* a retry was told that none is kept */
+	bool uncached;	  /* none is to be kept, or a retry was told that none is */
+	uint32_t told;	  /* the front's: the slots that were to be used, in the latest reply */
 	uint8_t *results; /* room for CLIENTS_REPLY_MAX bytes */
 };
 
@@ -58,6 +59,8 @@ struct clients_terms {
 	bool binds;	/* SEQUENCE does not bind its connection (2.10.3.1) */
 	bool spans;	/* sessions span addresses (2.10.5) */
 	bool uncached;	/* no reply is kept */
+	bool thrifty;	/* a reply is kept only where the client asks for that */
+	bool delegates; /* each OPEN gives a delegation of reads, whatever was wished */
 	uint32_t slots; /* of a session; 0: by chance */
 };
 
@@ -79,6 +82,7 @@ struct clients {
 	struct clients_open {
 		uint32_t number; /* 0: none */
 		uint32_t owner;	 /* the sum of its name */
+		uint32_t access; /* of all its OPENs; 0: a delegation */
 		uint64_t client, file;
 	} opens[CLIENTS_OPENS];
 	struct client all[CLIENTS_MAX];
@@ -130,6 +134,7 @@ uint32_t clients_destroy_session(struct nfs_call *call, struct session_id id);
 struct sequence {
 	struct session_id session;
 	uint32_t sequence, slot;
+	bool keep;		/* the reply */
 	uint32_t slots, target; /* there are, and are to be used */
 	const uint8_t *kept;	/* the call has come again: these are its results; or NULL */
 	uint32_t kept_length;	/* bytes */
@@ -143,9 +148,12 @@ struct stateid {
 	uint32_t words[4]; /* its sequence number first */
 };
 uint32_t clients_may_open(struct nfs_call *call, enum nfs4_claim claim);
-struct stateid clients_open(struct nfs_call *call, uint64_t file, struct xdr_in owner);
+struct stateid clients_open(struct nfs_call *call, uint64_t file, uint32_t access,
+			    struct xdr_in owner);
+struct stateid clients_delegate(struct nfs_call *call, uint64_t file);
 /* For a READ or WRITE of the file. */
 uint32_t clients_use(struct nfs_call *call, uint64_t file, const struct stateid *stateid);
+/* DELEGRETURN, too. */
 uint32_t clients_close(struct nfs_call *call, uint64_t file, const struct stateid *stateid);
 
 /* --- the fate of operations, which each front decides: it defines these --- */
@@ -153,8 +161,8 @@ uint32_t clients_close(struct nfs_call *call, uint64_t file, const struct statei
 /* Before an operation on `file`, the current one, whose arguments are next in the call; not 0: it
  * is not carried out. */
 uint32_t front_begin(struct nfs_call *call, enum nfs4_operation operation, uint64_t file);
-/* After it. */
-void front_end(struct nfs_call *call, enum nfs4_operation operation, uint32_t status);
+/* After it: the status that it has then, with results to match. */
+uint32_t front_end(struct nfs_call *call, enum nfs4_operation operation, uint32_t status);
 /* Where replies are kept, before a new call takes the slot; not 0: the slot does not count it. */
 uint32_t front_take_slot(struct nfs_call *call, struct session *session, struct slot *slot);
 /* Where clients are kept: the call names one, by its owner or ID, or uses what it has. */

@@ -26,7 +26,7 @@ struct name {
 
 struct file_attributes {
 	enum file_type type;
-	uint64_t size;
+	uint64_t size, file_system;
 };
 
 /* A file is a number, 0 the root. STALE: the handle is none of a file that is there. */
@@ -43,12 +43,15 @@ uint32_t files_remove(uint64_t directory, struct name name);
 uint32_t files_rename(uint64_t from, struct name name, uint64_t to, struct name other);
 uint32_t files_link(uint64_t file, uint64_t directory, struct name name);
 
-/* Names from number `first` on, as many as the front likes. */
+/* Names from number `first` on, as many as the front likes; its cookies may be odd. */
 enum { PAGE_NAMES = 16 };
+enum { FIRST_COOKIE = 3 }; /* those below mean something else (RFC 8881, 18.23.3) */
 struct name_page {
+	uint64_t cookie, step; /* of the first name, and up to the next one's */
+	uint64_t verifier;     /* of the cookies: at first the client's */
 	uint32_t count;
 	bool end; /* there are no more */
-	char names[PAGE_NAMES][16];
+	char names[PAGE_NAMES][FILE_NAME_MAX + 1];
 };
 uint32_t files_list(uint64_t directory, uint64_t first, struct name_page *page);
 
@@ -67,6 +70,17 @@ static inline uint32_t get_name(struct xdr_in *in, struct name *name)
 	name->length = xdr_get_u32(in);
 	name->bytes = (const char *)xdr_skip(in, name->length);
 	return name->bytes && name->length && name->length <= FILE_NAME_MAX ? 0 : STATUS_INVAL;
+}
+
+/* READDIR's cookie and verifier; the page that is behind them. */
+static inline uint32_t get_page(struct xdr_in *in, uint64_t directory, struct name_page *page)
+{
+	uint64_t cookie = xdr_get_u64(in);
+
+	page->cookie = cookie ? cookie + 1 : FIRST_COOKIE;
+	page->step = 1;
+	page->verifier = xdr_get_u64(in);
+	return in->bad ? 0 : files_list(directory, page->cookie - FIRST_COOKIE, page);
 }
 
 /* --- data --- */

@@ -26,7 +26,8 @@ static void put_attributes(struct xdr_out *out, uint64_t file)
 		[6] = low,
 		[7] = high, /* of storage; then the device */
 		[8] = low,
-		[12] = htobe32(1), /* file system */
+		[11] = htobe32(attributes.file_system >> 32),
+		[12] = htobe32((uint32_t)attributes.file_system),
 		[13] = htobe32((file + 1) >> 32),
 		[14] = htobe32((uint32_t)(file + 1)), /* three times follow */
 	};
@@ -36,8 +37,8 @@ static void put_attributes(struct xdr_out *out, uint64_t file)
 
 static void put_post_attributes(const struct nfs_call *call, uint64_t file)
 {
-	xdr_put_u32(call->out, !call->limits->terse);
-	if (!call->limits->terse)
+	xdr_put_u32(call->out, call->limits->optional);
+	if (call->limits->optional)
 		put_attributes(call->out, file);
 }
 
@@ -236,23 +237,19 @@ static uint32_t do_readdir(struct nfs_call *call, uint64_t directory)
 {
 	struct xdr_in *in = call->in;
 	struct xdr_out *out = call->out;
-	uint64_t cookie = xdr_get_u64(in);
 	struct name_page page;
-	uint32_t status;
+	uint32_t status = get_page(in, directory, &page);
 
-	xdr_skip(in, 8 + 4); /* verifier, and how many bytes */
-	if (in->bad)
-		return 0;
-	status = files_list(directory, cookie, &page);
-	if (status)
+	xdr_get_u32(in); /* how many bytes */
+	if (status || in->bad)
 		return status;
 	put_no_attributes(out);
-	xdr_put_u64(out, 1); /* verifier */
+	xdr_put_u64(out, page.verifier);
 	for (uint32_t i = 0; i < page.count; i++) {
 		xdr_put_u32(out, true);
-		xdr_put_u64(out, cookie + 1); /* file id */
+		xdr_put_u64(out, page.cookie + i); /* file id */
 		xdr_put_opaque(out, page.names[i], (uint32_t)strlen(page.names[i]));
-		xdr_put_u64(out, ++cookie);
+		xdr_put_u64(out, page.cookie + i * page.step);
 	}
 	xdr_put_u32(out, false);
 	xdr_put_u32(out, page.end);

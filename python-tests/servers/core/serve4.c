@@ -7,7 +7,6 @@
 
 static const uint64_t NO_FILE = UINT64_MAX;
 enum { TAG_MAX = 64, RESULT_MAX = 192 };
-enum { FIRST_COOKIE = 3 }; /* those below mean something else (18.23.3) */
 
 struct compound {
 	struct nfs_call *call;
@@ -107,17 +106,15 @@ static uint32_t do_create_session(struct compound *compound)
 	return status;
 }
 
-/* Calls go to the server alone. */
+/* As is asked for, though no call ever goes to a client. */
 static uint32_t do_bind_connection(struct compound *compound)
 {
 	struct session_id id = get_session_id(compound->in);
 	uint32_t direction = xdr_get_u32(compound->in);
 
 	xdr_get_u32(compound->in); /* over RDMA? */
-	if (direction == CDFC4_BACK || direction == CDFC4_BACK_OR_BOTH)
-		return NFS4ERR_INVAL;
 	put_session_id(compound->out, id);
-	xdr_put_u32(compound->out, CDFS4_FORE);
+	xdr_put_u32(compound->out, direction == CDFC4_BACK_OR_BOTH ? CDFS4_BOTH : direction);
 	xdr_put_u32(compound->out, false);
 	return clients_bind_session(compound->call, id);
 }
@@ -137,6 +134,7 @@ static uint32_t do_destroy_client(struct compound *compound)
 static uint32_t do_sequence(struct compound *compound)
 {
 	enum { SEQUENCE = 4, SLOT, HIGHEST_SLOT, TARGET, FLAGS, WORDS }; /* a session id first */
+	enum { KEEP = TARGET };						 /* in the arguments */
 	const struct xdr_in begin = *compound->in;
 	uint32_t words[WORDS] = {0}, status;
 	struct sequence sequence = {0};
@@ -147,6 +145,7 @@ static uint32_t do_sequence(struct compound *compound)
 				    (uint64_t)be32toh(words[2]) << 32 | be32toh(words[3])};
 	sequence.sequence = be32toh(words[SEQUENCE]);
 	sequence.slot = be32toh(words[SLOT]);
+	sequence.keep = words[KEEP] != 0;
 	status = clients_sequence(compound->call, &begin, &sequence);
 	compound->kept = sequence.kept;
 	compound->kept_length = sequence.kept_length;
@@ -193,6 +192,32 @@ static uint32_t do_lookup(struct compound *compound)
 	uint32_t status = get_name(compound->in, &name);
 
 	return status ?: files_lookup(compound->file, name, &compound->file);
+}
+
+/* It takes the current file handle away (18.29.3). */
+static uint32_t put_flavors(struct compound *compound)
+{
+	const struct limits *limits = compound->call->limits;
+
+	if (!limits->flavors)
+		return NFS4ERR_NOTSUPP;
+	compound->file = NO_FILE;
+	xdr_put_fixed(compound->out, limits->flavors, limits->flavors_length);
+	return NFS4_OK;
+}
+
+static uint32_t do_security(struct compound *compound)
+{
+	uint32_t status = do_lookup(compound);
+
+	return status ?: put_flavors(compound);
+}
+
+static uint32_t do_security_no_name(struct compound *compound)
+{
+	bool above = xdr_get_u32(compound->in);
+
+	return above ? NFS4ERR_NOTSUPP : put_flavors(compound);
 }
 
 /* Of a directory: what it was before and after, which nobody is told. */
@@ -263,20 +288,17 @@ static uint32_t do_readdir(struct compound *compound)
 {
 	struct xdr_in *in = compound->in;
 	struct xdr_out *out = compound->out;
-	uint64_t cookie = xdr_get_u64(in);
 	struct name_page page;
-	uint32_t status;
+	uint32_t status = get_page(in, compound->file, &page);
 
-	cookie = cookie ? cookie + 1 : FIRST_COOKIE;
-	xdr_skip(in, NFS4_VERIFIER + 2 * 4); /* how many bytes */
+	xdr_skip(in, 2 * 4); /* how many bytes */
 	attributes_get_set(in);
-	status = files_list(compound->file, cookie - FIRST_COOKIE, &page);
-	if (status)
+	if (status || in->bad)
 		return status;
-	xdr_put_u64(out, 1); /* verifier */
+	xdr_put_u64(out, page.verifier);
 	for (uint32_t i = 0; i < page.count; i++) {
 		xdr_put_u32(out, true);
-		xdr_put_u64(out, cookie++);
+		xdr_put_u64(out, page.cookie + i * page.step);
 		xdr_put_opaque(out, page.names[i], (uint32_t)strlen(page.names[i]));
 		attributes_put_set(out, 0);
 		xdr_put_u32(out, 0);
@@ -390,16 +412,36 @@ static uint32_t open_claimed(struct compound *compound, const struct how *how)
 	}
 }
 
+static void put_delegation(const struct compound *compound)
+{
+	enum { RECALLED_TYPE_FLAG_MASK = 4 };
+	struct xdr_out *out = compound->out;
+	struct stateid stateid;
+
+	if (!compound->call->clients->terms->delegates) {
+		xdr_put_u32(out, OPEN_DELEGATE_NONE);
+		return;
+	}
+	stateid = clients_delegate(compound->call, compound->file);
+	xdr_put_u32(out, OPEN_DELEGATE_READ);
+	put_stateid(out, &stateid);
+	for (int i = 0; i < RECALLED_TYPE_FLAG_MASK; i++)
+		xdr_put_u32(out, 0);
+	xdr_put_opaque(out, "", 0); /* nobody may do more without asking */
+}
+
 static uint32_t do_open(struct compound *compound)
 {
-	enum { SEQUENCE_ACCESS_DENY_CLIENT = 4 + 4 + 4 + 8 };
+	enum { DENY_CLIENT = 4 + 8, ACCESS = 3 }; /* its other bits: which delegation is wished */
 	struct xdr_in *in = compound->in;
 	struct xdr_out *out = compound->out;
 	struct xdr_in owner;
-	uint32_t status;
+	uint32_t access, status;
 	struct how how;
 
-	xdr_skip(in, SEQUENCE_ACCESS_DENY_CLIENT);
+	xdr_get_u32(in); /* sequence */
+	access = xdr_get_u32(in) & ACCESS;
+	xdr_skip(in, DENY_CLIENT);
 	owner = *in;
 	xdr_skip(in, xdr_get_u32(in));
 	owner.end = in->at;
@@ -409,12 +451,12 @@ static uint32_t do_open(struct compound *compound)
 		return status;
 	if (files_attributes(compound->file).type == FILE_DIRECTORY)
 		return NFS4ERR_ISDIR;
-	compound->stateid = clients_open(compound->call, compound->file, owner);
+	compound->stateid = clients_open(compound->call, compound->file, access, owner);
 	put_stateid(out, &compound->stateid);
 	put_change(out);
 	xdr_put_u32(out, 0); /* flags: need not be confirmed */
 	put_set(compound, how.set);
-	xdr_put_u32(out, OPEN_DELEGATE_NONE);
+	put_delegation(compound);
 	return NFS4_OK;
 }
 
@@ -427,6 +469,13 @@ static uint32_t do_close(struct compound *compound)
 	xdr_get_u32(compound->in); /* sequence */
 	stateid = get_stateid(compound);
 	put_stateid(compound->out, &closed);
+	return clients_close(compound->call, compound->file, &stateid);
+}
+
+static uint32_t do_return_delegation(struct compound *compound)
+{
+	struct stateid stateid = get_stateid(compound);
+
 	return clients_close(compound->call, compound->file, &stateid);
 }
 
@@ -504,6 +553,7 @@ static const struct {
 	[NFS4_CLOSE] = {do_close, OF_FILE},
 	[NFS4_COMMIT] = {do_commit, OF_FILE},
 	[NFS4_CREATE] = {do_create, OF_FILE},
+	[NFS4_DELEGRETURN] = {do_return_delegation, OF_FILE},
 	[NFS4_GETATTR] = {do_get_attributes, OF_FILE},
 	[NFS4_GETFH] = {do_get_handle, OF_FILE},
 	[NFS4_LINK] = {do_link, OF_FILE | OF_SAVED},
@@ -516,6 +566,8 @@ static const struct {
 	[NFS4_REMOVE] = {do_remove, OF_FILE},
 	[NFS4_RENAME] = {do_rename, OF_FILE | OF_SAVED},
 	[NFS4_SAVEFH] = {do_save_handle, OF_FILE},
+	[NFS4_SECINFO] = {do_security, OF_FILE},
+	[NFS4_SECINFO_NO_NAME] = {do_security_no_name, OF_FILE},
 	[NFS4_SETATTR] = {do_set_attributes, OF_FILE},
 	[NFS4_WRITE] = {do_write, OF_FILE | WITH_DATA},
 	[NFS4_BIND_CONN_TO_SESSION] = {do_bind_connection, FIRST | ALONE},
@@ -575,8 +627,7 @@ static uint32_t answer_operation(struct compound *compound, uint32_t index, uint
 		if (operation == NFS4_SETATTR)
 			attributes_put_set(out, 0); /* nothing was set */
 	}
-	front_end(compound->call, (enum nfs4_operation)operation, status);
-	return status;
+	return front_end(compound->call, (enum nfs4_operation)operation, status);
 }
 
 /* --- the whole --- */
@@ -638,7 +689,8 @@ void serve_nfs4(struct nfs_call *call, bool whole)
 	xdr_put_u32(out, 0);
 	if (minor < NFS4_MINOR_MIN || minor > NFS4_MINOR_MAX)
 		status = NFS4ERR_MINOR_VERS_MISMATCH;
-	while (i < count && !status && !in->bad && !compound.kept)
+	while (i < count && (!status || (i > 1 && call->limits->goes_on)) && !in->bad &&
+	       !compound.kept)
 		status = answer_operation(&compound, i++, count);
 	if (compound.kept) {
 		*out = status_at;

@@ -308,7 +308,10 @@ int main(int argc, char **argv)
 				.address = "127.0.0.1",
 				.port = "0",
 				.file_size = 1ull << 40,
-				.worker.limits = {.read_max = 1 << 20, .write_max = 1 << 20},
+				.worker.limits = {.read_max = 1 << 20,
+						  .write_max = 1 << 20,
+						  .optional = true,
+						  .lease = 90},
 			},
 	};
 	struct pollfd polled[2];

@@ -37,10 +37,11 @@ uint32_t front_begin(struct nfs_call *call, enum nfs4_operation operation, uint6
 	return NFS4_OK;
 }
 
-void front_end(struct nfs_call *call, enum nfs4_operation operation, uint32_t status)
+uint32_t front_end(struct nfs_call *call, enum nfs4_operation operation, uint32_t status)
 {
 	if (!status)
 		call->front->counts->nfs4[operation]++;
+	return status;
 }
 
 uint32_t front_take_slot(struct nfs_call *call, struct session *session, struct slot *slot)
