@@ -18,6 +18,7 @@ set(executable
 install(DIRECTORY python-tests/nfsmulti python-tests/servers DESTINATION "${share}/python-tests"
 	PATTERN __pycache__ EXCLUDE
 	PATTERN servers/core EXCLUDE
+	PATTERN servers/scripted EXCLUDE
 	PATTERN servers/sink EXCLUDE
 	PATTERN "*.sh" PERMISSIONS ${executable})
 install_link("${share}/nfsmulti" "${CMAKE_INSTALL_BINDIR}/nfsmulti")

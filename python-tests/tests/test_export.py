@@ -244,6 +244,7 @@ def test_what_a_server_does_not_tell(version: int) -> None:
     """That is no error; a directory that it refuses is one."""
     refusals = (
         on(Nfs4.ACCESS, Answer(act=False, status=Status4.NOTSUPP)),
+        on(Nfs.FSSTAT, Answer(act=False, status=Status.NOTSUPP)),
         on(Nfs.MKDIR, Answer(act=False, status=Status.ROFS)),
         on(Nfs4.CREATE, Answer(act=False, status=Status4.ROFS)),
     )

@@ -368,9 +368,9 @@ _LISTINGS = {
         on(Nfs.READDIR, _PAGE, every=8), _fails(3, "NOENT"), **{**_LIST, "size": 40},
         quiet=True, expected=lambda asked: len(asked) > 16,
     ),
-    "one cookie for all": case(on(Nfs.READDIR, Answer(limit=7, length=9)), **_LIST, **_NOWHERE),
+    "one cookie for all": case(on(Nfs.READDIR, Answer(limit=7, cookie=9)), **_LIST, **_NOWHERE),
     "no cookie, v4": case(
-        on(Nfs4.READDIR, Answer(limit=7, length=0)), version=4, **_LIST, **_NOWHERE
+        on(Nfs4.READDIR, Answer(limit=7, cookie=0)), version=4, **_LIST, **_NOWHERE
     ),
 }  # fmt: skip
 

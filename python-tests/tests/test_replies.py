@@ -340,7 +340,6 @@ _HOSTILE: dict[str, tuple[Answer, tuple[int, str]]] = {
         Answer(results=struct.pack(">2I", Status.IO, 7)),
         (errno.EIO, "NFS3ERR_IO, and its reply contradicts itself"),
     ),
-    "attributes that are neither there nor not": (Answer(attributes=2), _CONTRADICTS),
     "much more than was asked": (Answer(extra=2 * MIB, count=2**32 - 1), _CONTRADICTS),
     "fragments without end": (Answer(raw=mark(0, last=False) * 20000), _SILENT),
 }
@@ -357,6 +356,13 @@ _HOSTILE: dict[str, tuple[Answer, tuple[int, str]]] = {
             )
             for name, (answer, end) in _HOSTILE.items()
         },
+        "attributes that are neither there nor not": case(
+            on(Nfs.READ, Answer(attributes=2), after=4),
+            rw="read",
+            filename="r",
+            error=errno.EPROTO,
+            says=_CONTRADICTS[1],
+        ),
         "more than was sent": case(
             on(Nfs.WRITE, Answer(count=4097), after=4), error=errno.EPROTO, says=_CONTRADICTS[1]
         ),

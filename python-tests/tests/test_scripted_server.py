@@ -6,16 +6,28 @@ That it is sound and strict, and that it sends what is ordered where nothing els
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import socket
 import struct
 from collections.abc import Callable, Iterator
 
 import pytest
-from nfs41_client import Client41, Held, op
+from nfs41_client import Client41, op, path
 
-from servers.rpc import Fixed, Results, RpcClient, RpcError, xdr
-from servers.scripted import Answer, Call, Nfs, Nfs4, ScriptedServer, Stable, Status4, mark, on
+from servers.rpc import RpcClient, RpcError, xdr
+from servers.scripted import (
+    Answer,
+    Call,
+    Nfs,
+    Nfs4,
+    ScriptedServer,
+    Stable,
+    Status4,
+    Terms,
+    mark,
+    on,
+)
 
 SECONDS = 60.0
 NFS = 100003
@@ -43,7 +55,7 @@ def test_a_client_of_another_hand(server: ScriptedServer, url: Callable[..., str
             assert file.read() == data
         other.remove("d/f")
     assert server.durable("e/new") == data
-    assert [*server.opens(), *server.sessions(), *server.clients()] == []
+    assert (server.opens(), server.sessions(), server.clients()) == ([], 0, 0)
 
 
 def test_arguments_of_which_some_are_left_are_garbage(server: ScriptedServer) -> None:
@@ -65,12 +77,6 @@ def test_a_restart_loses_what_was_not_committed(server: ScriptedServer, client41
     assert server.export.files.verifier != first[2]
 
 
-def test_v41_a_client_id_has_one_user(server: ScriptedServer, client41: Client41) -> None:
-    exchange = xdr(b"", 1, 1) + op(Nfs4.EXCHANGE_ID, Fixed(b"verifier"), client41.owner, 0, 0, 0)
-    with RpcClient("127.0.0.1", server.nfs_port, NFS, 4, user=(12, 34)) as rpc:
-        assert Results(rpc.call(1, exchange)).word() == Status4.CLID_INUSE
-
-
 def test_v41_a_slot_answers_again(server: ScriptedServer, client41: Client41) -> None:
     file = client41.opened("f", create=True)
     put, other = [file.write(0, one, Stable.FILE_SYNC) for one in (b"a", b"b")]
@@ -79,60 +85,33 @@ def test_v41_a_slot_answers_again(server: ScriptedServer, client41: Client41) ->
     assert client41.again(*other, cache=True).status == Status4.SEQ_FALSE_RETRY
     client41.call(*other)
     again = client41.again(*other)
-    assert [one[1] for one in again.results] == [Status4.OK, Status4.RETRY_UNCACHED_REP]
+    assert again.status == Status4.RETRY_UNCACHED_REP
     client41.sequences[0] += 2
     assert client41.again(*other).status == Status4.SEQ_MISORDERED
     assert client41.call(slot=64).status == Status4.BADSLOT
     assert len(server.calls(Nfs4.WRITE)) == 2  # what the slot answers is not carried out
 
 
-def test_v41_stateids(server: ScriptedServer, client41: Client41) -> None:
-    server.create("f", b"x")
-    reader = client41.opened("f", access=1)
-    assert client41.call(*reader.write(0, b"y")).status == Status4.OPENMODE
-    writer = client41.opened("f")
-    assert client41.call(*reader.read(0, 1)).status == Status4.OLD_STATEID
-    made_up = Held(writer.handle, writer.stateid[:-1] + b"?")
-    assert client41.call(*made_up.read(0, 1)).status == Status4.BAD_STATEID
-    assert client41.call(*writer.write(0, b"z")).status == Status4.OK
-    assert client41.call(*writer.close()).status == Status4.OK
-    assert client41.call(*writer.write(0, b"z")).status == Status4.BAD_STATEID
-
-
-def test_v41_restart(server: ScriptedServer, client41: Client41) -> None:
-    file = client41.opened("f", create=True)
-    server.restart()
-    client41.connect()
-    assert client41.call().status == Status4.BADSESSION
-    assert client41.create_session(2) == Status4.STALE_CLIENTID
-    assert client41.begin(complete=False) == Status4.OK
-    assert client41.open("f").status == Status4.GRACE
-    stranger = Held(server.export.files.root.handle, b"")
-    assert client41.call(*stranger.reclaim(client41.client)).status == Status4.ISDIR
-    reply = client41.call(*file.reclaim(client41.client))
-    held = Held(file.handle, reply.of(Nfs4.OPEN))
-    assert client41.call(*held.write(0, b"x")).status == Status4.OK
-    assert client41.call(op(Nfs4.RECLAIM_COMPLETE, 0)).status == Status4.OK
-    assert client41.call(op(Nfs4.RECLAIM_COMPLETE, 0)).status == Status4.COMPLETE_ALREADY
-    assert client41.open("f").status == Status4.OK
-    assert client41.call(*file.reclaim(client41.client)).status == Status4.NO_GRACE
-
-
-def test_v41_places_and_sizes(server: ScriptedServer, client41: Client41) -> None:
-    root = op(Nfs4.PUTROOTFH)
-    assert client41.compound(root).status == Status4.OP_NOT_IN_SESSION
-    assert client41.call(op(Nfs4.SEQUENCE)).status == Status4.SEQUENCE_POS
-    bind = op(Nfs4.BIND_CONN_TO_SESSION, Fixed(client41.session), 3, 0)
-    assert client41.compound(bind, root).status == Status4.NOT_ONLY_OP
-    assert client41.call(*[root] * 16).status == Status4.TOO_MANY_OPS
-    assert client41.call(xdr(1)).status == Status4.OP_ILLEGAL
-    assert client41.call(root, xdr(Nfs4.LOOKUP.value, 99)).status == Status4.BADXDR
-    file = client41.opened("f", create=True)
-    server.terms.max_response = 512
-    assert client41.create_session(2) == Status4.OK
-    client41.call(*file.write(0, bytes(1024)))
-    assert client41.call(*file.read(0, 1024)).status == Status4.REP_TOO_BIG
-    assert client41.call(*file.read(0, 100)).status == Status4.OK
+@pytest.mark.parametrize(
+    ("terms", "operations"),
+    [
+        (Terms(max_request=400), [op(Nfs4.PUTROOTFH)] * 100),
+        (Terms(max_response=400), [op(Nfs4.PUTROOTFH)] * 100),
+        (
+            Terms(max_response=4096),
+            [*path("export"), op(Nfs4.READDIR, *[0] * 4, 4096, 4097, 0)],
+        ),
+    ],
+)
+def test_v41_a_session_takes_no_more_than_it_was_granted(
+    terms: Terms, operations: list[bytes]
+) -> None:
+    server = ScriptedServer(terms=terms).__enter__()
+    with Client41(server.nfs_port) as client, contextlib.suppress(OSError):
+        client.begin()
+        client.call(*operations)
+    with pytest.raises(AssertionError, match="session takes"):
+        server.__exit__(None)
 
 
 # --- on the wire ---

@@ -13,7 +13,7 @@ with ScriptedServer(
     terms=Terms(slots=4),
 ) as server:
     ... run a client on server.url4() ...
-    assert any(call.replayed for call in server.calls(Nfs4.SEQUENCE))
+    assert server.calls(Nfs4.WRITE)[4].status == Status4.OK
     assert not server.opens() and not server.sessions() and not server.clients()
 
 It runs in a thread of its own, so hooks are plain functions of the test; they are called in that
@@ -32,18 +32,18 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Self
 
+from servers.rpc import xdr
 from servers.scripted.call import Arguments, Call, Delivery, Results, decode
-from servers.scripted.files import Export, as_directory, as_file
-from servers.scripted.nfs3 import Task
-from servers.scripted.nfs4 import Compound, Compounds
+from servers.scripted.core import Core, Terms, UnheardError
+from servers.scripted.files import Directory, Export, File, Node, as_directory, as_file
 from servers.scripted.protocol import (
     AcceptStat,
     AuthStat,
     Claim,
-    Credentials,
     Mount,
     Nfs,
     Nfs4,
+    NfsError,
     Procedure,
     RpcCall,
     Stable,
@@ -57,7 +57,6 @@ from servers.scripted.protocol import (
     rpc_mismatch,
 )
 from servers.scripted.sockets import Connection, Listener, Program
-from servers.scripted.state4 import Client, Open, Session, Terms
 
 __all__ = [
     "DATA",
@@ -150,10 +149,6 @@ def reserved_ports_only(call: Call) -> Answer | None:
 # --- the server ---
 
 
-class _UnheardError(Exception):
-    """The script wants a compound to be as if it had never come."""
-
-
 class ScriptedServer:
     """A server of MOUNT, NFS version 3 and NFS version 4.1 on ports of the kernel's choice.
 
@@ -174,7 +169,7 @@ class ScriptedServer:
         self.hooks = list(hooks)
         self.export = export or Export()
         self.terms = terms or Terms()
-        self._compounds = Compounds(self.export, self.terms)
+        self.core = Core(self.export, self.terms)
         self.addresses = tuple(addresses)
         self._receive_buffer = receive_buffer
         self._log: list[Call] = []
@@ -243,17 +238,17 @@ class ScriptedServer:
         log = self._log[:]
         return [call for call in log if call.procedure in procedures] if procedures else log
 
-    def clients(self) -> list[Client]:
-        """Return the client IDs of NFSv4.1 that there are."""
-        return list(self._compounds.sessions.clients.values())
+    def clients(self) -> int:
+        """Return how many client IDs of NFSv4.1 there are."""
+        return self.core.clients()
 
-    def sessions(self) -> list[Session]:
-        """Return the sessions of NFSv4.1 that there are."""
-        return list(self._compounds.sessions.sessions.values())
+    def sessions(self) -> int:
+        """Return how many sessions of NFSv4.1 there are."""
+        return self.core.sessions()
 
-    def opens(self) -> list[Open]:
-        """Return what clients of NFSv4.1 have open."""
-        return list(self._compounds.opens.all.values())
+    def opens(self) -> list[int]:
+        """Return what clients of NFSv4.1 have open: Share of each open, and 0 of a delegation."""
+        return self.core.opens()
 
     def wait_for(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
         """Wait until the condition holds, which is looked at after each call."""
@@ -270,9 +265,9 @@ class ScriptedServer:
         directory = files.root
         for parent in parents:
             if parent not in directory.children:
-                files.make_directory(directory, parent, Credentials(), {})
+                files.make(Directory, directory, parent)
             directory = as_directory(directory.children[parent])
-        file = files.create(directory, name, Credentials(), {})
+        file = files.make(File, directory, name)
         file.current[:] = file.durable[:] = content
 
     def content(self, path: str) -> bytes:
@@ -292,14 +287,13 @@ class ScriptedServer:
     def restart(self) -> None:
         """Lose what was not committed and all connections.
 
-        NFSv4.1's clients, sessions and opens are forgotten. A grace period begins for the clients
-        that there were: it ends when each has sent RECLAIM_COMPLETE, or
-        by end_grace().
+        NFSv4.1's clients, sessions and opens are forgotten. A grace period begins, which for each
+        client ends with its RECLAIM_COMPLETE.
         """
 
         def die() -> None:
             self.export.files.restart()
-            self._compounds.restart()
+            self.core.restart()
             self.reset_connections()
 
         self._do(die)
@@ -308,13 +302,9 @@ class ScriptedServer:
         """Lose what was not committed, but no connection."""
         self._do(self.export.files.restart)
 
-    def end_grace(self) -> None:
-        """End the grace period of a restart."""
-        self._do(self._compounds.sessions.end_grace)
-
     def end_sessions(self) -> None:
         """Forget all sessions of NFSv4.1, but no client."""
-        self._do(lambda: self._compounds.sessions.sessions.clear())
+        self._do(self.core.end_sessions)
 
     def reset_connections(self) -> None:
         """End all connections by RST."""
@@ -372,34 +362,58 @@ class ScriptedServer:
 
     def carry_out(self, connection: Connection, rpc: RpcCall) -> tuple[Call, Answer, bytes]:
         """Carry a call out, and ask the hooks how it is to be answered."""
+        asked = Arguments()
+        if rpc.procedure is not Nfs4.COMPOUND:
+            place = rpc.arguments.get_position()
+            asked = decode(rpc.procedure, rpc.arguments)
+            rpc.arguments.set_position(place)
+        call, answer = self._ask(connection, rpc, rpc.procedure, asked, None)
+        rest = rpc.arguments.get_buffer()[rpc.arguments.get_position() :]
         if rpc.procedure is Nfs4.COMPOUND:
-            return self._compound(connection, rpc)
-        arguments = decode(rpc.procedure, rpc.arguments)
-        call, answer = self._ask(connection, rpc, rpc.procedure, arguments)
-        task = Task(self.export, arguments, answer, rpc.credentials)
-        results = task.run(rpc.procedure)
-        call.moved = task.moved
+            return self._compound(connection, rpc, call, answer, rest)
+        if rpc.procedure is Mount.MNT:
+            results = self._mount(asked.name, answer)
+        elif isinstance(rpc.procedure, Nfs):
+            results = self.core.nfs3(call, answer, rest)
+        else:
+            results = b""
         return call, answer, results
 
-    def _compound(self, connection: Connection, rpc: RpcCall) -> tuple[Call, Answer, bytes]:
-        """Carry a COMPOUND out, and ask the hooks for it and for each of its operations."""
-        whole, answer = self._ask(connection, rpc, Nfs4.COMPOUND, Arguments())
-        answers = [answer]
+    def _mount(self, path: str, answer: Answer) -> bytes:
+        """Return the export, or a directory below it (RFC 1813, appendix I)."""
+        below = path.removeprefix(self.export.path)
+        try:
+            if answer.status or not answer.act:
+                raise NfsError(answer.status or Status.SERVERFAULT)
+            if below == path or below[:1] not in ("", "/"):
+                raise NfsError(Status.NOENT)
+            root, flavors = as_directory(self.export.files.find(below)), self.export.flavors
+            return xdr(Status.OK, root.handle, len(flavors), *flavors)
+        except NfsError as error:
+            return xdr(error.status)
 
-        def ask(operation: Nfs4, it: Compound) -> tuple[Call, Answer]:
-            call, answer = self._ask(connection, rpc, operation, it.arguments, it)
+    def _compound(
+        self, connection: Connection, rpc: RpcCall, whole: Call, answer: Answer, rest: bytes
+    ) -> tuple[Call, Answer, bytes]:
+        """Carry a COMPOUND out, and ask the hooks for each of its operations."""
+        answers, sequence = [answer], Arguments()
+
+        def ask(operation: Procedure, asked: Arguments, node: Node | None) -> tuple[Call, Answer]:
+            nonlocal sequence
+            if operation is Nfs4.SEQUENCE:
+                sequence = asked
+            place = {name: getattr(sequence, name) for name in ("session", "slot", "sequence")}
+            call, answer = self._ask(connection, rpc, operation, replace(asked, **place), node)
             answers.append(answer)
             if not answer.act and not answer.reply:
-                raise _UnheardError
+                raise UnheardError
             return call, answer
 
-        it = Compound(connection.server[0], rpc.credentials, rpc.arguments)
         try:
-            results = self._compounds.run(it, answer, ask)
-        except _UnheardError:
+            results = self.core.compound(whole, answer, rest, ask)
+        except UnheardError:
             results = b""
-        delivery = next((one for one in answers if one.says_something()), SOUND)
-        return whole, delivery, results if answer.results is None else answer.results
+        return whole, next((one for one in answers if one.says_something()), SOUND), results
 
     def _ask(
         self,
@@ -407,12 +421,12 @@ class ScriptedServer:
         rpc: RpcCall,
         procedure: Procedure,
         asked: Arguments,
-        it: Compound | None = None,
+        node: Node | None,
     ) -> tuple[Call, Answer]:
         """Log a call or an operation of a compound, and ask the hooks."""
         nth = self._counts[procedure] = self._counts.get(procedure, 0) + 1
         call = Call(
-            **vars(replace(asked, data=b"")),
+            **vars(asked),
             procedure=procedure,
             xid=rpc.xid,
             connection=connection.number,
@@ -420,11 +434,8 @@ class ScriptedServer:
             server=connection.server,
             credentials=rpc.credentials,
             nth=nth,
-            file=self.export.files.path_of(asked, it.node if it else None),
+            file=self.export.files.path_of(asked, node),
         )
-        if it is not None and it.sequence is not None:
-            place = it.sequence.session, it.sequence.slot, it.sequence.sequence
-            call.session, call.slot, call.sequence = place
         with self._logged:
             self._log.append(call)
             self._logged.notify_all()

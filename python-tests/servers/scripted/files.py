@@ -8,21 +8,12 @@ from __future__ import annotations
 
 import itertools
 import secrets
-import time
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from servers.rpc import AUTH_SYS
-from servers.scripted.call import Arguments, Creation, Settable
-from servers.scripted.protocol import (
-    VERIFIER_SIZE,
-    Attribute,
-    Create,
-    Credentials,
-    NfsError,
-    Stable,
-    Status,
-)
+from servers.scripted.call import Arguments
+from servers.scripted.protocol import VERIFIER_SIZE, NfsError, Stable, Status
 
 REGULAR, DIRECTORY = 1, 2
 _HANDLE_SIZE = 32
@@ -38,12 +29,8 @@ class Node:
 
     fileid: int
     path: str
-    mode: int
-    uid: int
-    gid: int
-    exclusive: bytes = b""  # the verifier that it was created with, until its attributes are set
-    changed: float = field(default_factory=time.time)
     fsid: int = _FSID
+    named: bool = True  # an open file may lose its name
 
     @property
     def kind(self) -> int:
@@ -59,15 +46,6 @@ class Node:
     def handle(self) -> bytes:
         """Its file handle."""
         return self.fileid.to_bytes(8, "big").rjust(_HANDLE_SIZE, b"\xfa")
-
-    def set(self, wanted: Settable) -> None:
-        """Set attributes; a file's size is durable at once."""
-        if Attribute.SIZE in wanted:
-            as_file(self).resize(wanted[Attribute.SIZE])
-        self.mode = wanted.get(Attribute.MODE, self.mode)
-        self.uid = wanted.get(Attribute.OWNER, self.uid)
-        self.gid = wanted.get(Attribute.OWNER_GROUP, self.gid)
-        self.exclusive = b""
 
 
 @dataclass(eq=False)
@@ -96,7 +74,6 @@ class File(Node):
             self.dirty.append((offset, offset + len(data)))
         else:
             _put(self.durable, offset, data)
-        self.changed = time.time()
 
     def commit(self, offset: int, count: int) -> None:
         """Make a range durable; a count of 0 means all behind the offset (RFC 1813, 3.3.21)."""
@@ -115,7 +92,6 @@ class File(Node):
             del image[size:]
             image.extend(bytes(size - len(image)))
         self.dirty = [(first, min(last, size)) for first, last in self.dirty if first < size]
-        self.changed = time.time()
 
     def lose(self) -> None:
         """Forget what was not committed."""
@@ -151,23 +127,23 @@ class FileSystem:
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
-        self.nodes: dict[bytes, Node] = {}
         self.keeps: int | None = None  # handles: those used last, the others are stale; None: all
         self._kept: dict[bytes, None] = {}
         self.verifies_cookies = False  # READDIR's, whose verifier changes with the directory
         self.verifier = secrets.token_bytes(VERIFIER_SIZE)
-        self.root = Directory(next(self._numbers), "", 0o777, 0, 0)
-        self.nodes[self.root.handle] = self.root
+        self.root = Directory(next(self._numbers), "")
+        self.nodes: dict[int, Node] = {self.root.fileid: self.root}
 
     def node(self, handle: bytes) -> Node:
         """Return what a handle stands for, whether it still has a name or not."""
         if len(handle) != _HANDLE_SIZE:
             raise NfsError(Status.BADHANDLE)
+        number = int.from_bytes(handle[-8:], "big")
         forgotten = self.keeps is not None and handle not in (*self._kept, self.root.handle)
-        if handle not in self.nodes or forgotten:
+        if number not in self.nodes or forgotten:
             raise NfsError(Status.STALE)
-        self.tell(self.nodes[handle])
-        return self.nodes[handle]
+        self.tell(self.nodes[number])
+        return self.nodes[number]
 
     def path_of(self, asked: Arguments, node: Node | None) -> str:
         """Return the file that a call is about; `node` is NFSv4.1's current one, "?" is stale."""
@@ -189,18 +165,8 @@ class FileSystem:
                 del self._kept[oldest]
         return node.handle
 
-    def directory(self, handle: bytes) -> Directory:
-        """Return the directory that a handle stands for."""
-        return as_directory(self.node(handle))
-
-    def file(self, handle: bytes) -> File:
-        """Return the regular file that a handle stands for."""
-        return as_file(self.node(handle))
-
     def lookup(self, directory: Directory, name: str) -> Node:
         """Find a name in a directory."""
-        if name == "..":
-            return self.find(directory.path.rpartition("/")[0])
         if name not in directory.children:
             raise NfsError(Status.NOENT)
         return directory.children[name]
@@ -212,56 +178,32 @@ class FileSystem:
             node = self.lookup(as_directory(node), name)
         return node
 
-    def create(
-        self, directory: Directory, name: str, caller: Credentials, wanted: Settable
-    ) -> File:
-        """Make a file; the name must be free."""
-        return self._add(File, 0o644, directory, name, caller, wanted)
-
-    def make_directory(
-        self, directory: Directory, name: str, caller: Credentials, wanted: Settable
-    ) -> Directory:
-        """Make an empty directory; the name must be free."""
-        return self._add(Directory, 0o755, directory, name, caller, wanted)
-
-    def create_as(
-        self, directory: Directory, name: str, caller: Credentials, creation: Creation
-    ) -> File:
-        """Make a file, or give the one that is there, as CREATE and OPEN want it.
-
-        Of what UNCHECKED sets, a file that is there takes a size of 0 alone: OPEN's rule (RFC 8881,
-        18.16), for CREATE as well.
-        """
-        found, wanted = directory.children.get(name), creation.settable
-        if found is None:
-            if creation.verifier:
-                wanted = {Attribute.MODE: 0, **wanted}
-            made = self.create(directory, name, caller, wanted)
-            made.exclusive = creation.verifier
-            return made
-        again = found.exclusive == creation.verifier != b""
-        if creation.how is not Create.UNCHECKED and not again:
-            raise NfsError(Status.EXIST)
-        if wanted.get(Attribute.SIZE) == 0:
-            as_file(found).resize(0)
-        return as_file(found)
+    def make(self, kind: type[_NodeType], directory: Directory, name: str) -> _NodeType:
+        """Make an empty file or directory; the name must be free."""
+        self._check_free(directory, name)
+        node = kind(next(self._numbers), f"{directory.path}/{name}".lstrip("/"))
+        directory.children[name] = self.nodes[node.fileid] = node
+        return node
 
     def link(self, file: File, directory: Directory, name: str) -> None:
-        """Return a file another name, which must be free; its path stays the first."""
-        self._free_path(directory, name)
+        """Give a file another name, which must be free; its path stays the first."""
+        self._check_free(directory, name)
         directory.children[name] = file
-        directory.changed = time.time()
 
     def remove(self, directory: Directory, name: str) -> None:
-        """Remove a file or an empty directory: its handle is stale from now on."""
+        """Remove a name of a file, or an empty directory, whose handle is stale from now on."""
         node = self.lookup(directory, name)
         if isinstance(node, Directory) and node.children:
             raise NfsError(Status.NOTEMPTY)
-        self._drop(directory, name)
+        del directory.children[name]
+        node.named = node in directory.children.values()  # links are in one directory
+        if isinstance(node, Directory):
+            del self.nodes[node.fileid]
 
     def files(self) -> list[File]:
-        """Return all files."""
-        return [node for node in list(self.nodes.values()) if isinstance(node, File)]
+        """Return all files that have a name."""
+        nodes = list(self.nodes.values())
+        return [node for node in nodes if isinstance(node, File) and node.named]
 
     def restart(self) -> None:
         """Begin another life: what was not committed is gone, and the write verifier is new."""
@@ -269,34 +211,11 @@ class FileSystem:
             file.lose()
         self.verifier = secrets.token_bytes(VERIFIER_SIZE)
 
-    def _free_path(self, directory: Directory, name: str) -> str:
-        if not name or "/" in name or name in (".", ".."):
+    def _check_free(self, directory: Directory, name: str) -> None:
+        if "/" in name or name in (".", ".."):
             raise NfsError(Status.INVAL)
         if name in directory.children:
             raise NfsError(Status.EXIST)
-        return f"{directory.path}/{name}".lstrip("/")
-
-    def _add(
-        self,
-        kind: type[_NodeType],
-        mode: int,
-        directory: Directory,
-        name: str,
-        caller: Credentials,
-        wanted: Settable,
-    ) -> _NodeType:
-        path = self._free_path(directory, name)
-        node = kind(next(self._numbers), path, mode, caller.uid, caller.gid)
-        node.set(wanted)
-        directory.children[name] = self.nodes[node.handle] = node
-        directory.changed = time.time()
-        return node
-
-    def _drop(self, directory: Directory, name: str) -> None:
-        node = directory.children.pop(name)
-        if node not in directory.children.values():  # links are in one directory
-            del self.nodes[node.handle]
-        directory.changed = time.time()
 
 
 @dataclass
@@ -328,7 +247,7 @@ def above(export: Export) -> Directory:
     components = [part for part in export.path.split("/") if part]
     for depth in reversed(range(len(components))):
         path = "/" + "/".join(components[:depth])
-        directory = Directory(_FIRST_NUMBER + depth, path, 0o755, 0, 0, fsid=0)
+        directory = Directory(_FIRST_NUMBER + depth, path, fsid=0)
         directory.children[components[depth]] = root
-        export.files.nodes[directory.handle] = root = directory
+        export.files.nodes[directory.fileid] = root = directory
     return root

@@ -54,10 +54,6 @@ class Nfs4(Enum):
     RECLAIM_COMPLETE = 58
 
 
-FIRST_OPERATION, LAST_OPERATION = 3, 71  # of minor version 2
-ILLEGAL_OPERATION = 10044  # the number that the answer to any other has
-
-
 class Status4(IntEnum):
     """nfsstat4 (RFC 8881, 15.1), as far as a server or script says it."""
 
@@ -120,46 +116,12 @@ class Share(IntFlag):
     WRITE = 2
 
 
-class Create(IntEnum):
-    """createmode4 (RFC 8881, 18.16)."""
-
-    UNCHECKED = 0
-    GUARDED = 1
-    EXCLUSIVE = 2
-    EXCLUSIVE4_1 = 3
-
-
 class Claim(IntEnum):
     """open_claim_type4, as far as the server knows it."""
 
     NULL = 0
     PREVIOUS = 1
     FH = 4
-
-
-class Attribute(IntEnum):
-    """The attributes that the server knows (RFC 8881, 5.6 and 5.7): those that clients ask for."""
-
-    SUPPORTED_ATTRS = 0
-    TYPE = 1
-    CHANGE = 3
-    SIZE = 4
-    FSID = 8
-    LEASE_TIME = 10
-    FILEHANDLE = 19
-    FILEID = 20
-    MAXREAD = 30
-    MAXWRITE = 31
-    MODE = 33
-    NUMLINKS = 35
-    OWNER = 36
-    OWNER_GROUP = 37
-    SPACE_USED = 45
-    TIME_ACCESS = 47
-    TIME_ACCESS_SET = 48
-    TIME_METADATA = 52
-    TIME_MODIFY = 53
-    TIME_MODIFY_SET = 54
 
 
 # --- MOUNT, NFS version 3, RPC ---

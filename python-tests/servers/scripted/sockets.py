@@ -13,6 +13,7 @@ from typing import Protocol
 
 from servers.rpc import LAST_FRAGMENT
 from servers.scripted.call import Call, Delivery
+from servers.scripted.core import Terms
 from servers.scripted.protocol import (
     AcceptStat,
     Mount,
@@ -23,7 +24,6 @@ from servers.scripted.protocol import (
     parse_call,
     record,
 )
-from servers.scripted.state4 import Terms
 
 _BACKLOG = 256
 _FULL_SECONDS = 0.5  # a connection on this machine that takes longer finds the queue full

@@ -1,0 +1,431 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The server core in C (servers/core/, hooks.h), by cffi: with these files, and as a script wants.
+
+It reads calls of NFS version 3 and 4.1, carries them out, writes their results, and keeps what
+there is of NFSv4.1's clients.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import secrets
+import sys
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from cffi import FFI
+from xdrlib3 import Unpacker
+
+from nfsmulti.paths import PYTHON_TESTS, built
+from servers.rpc import RPCSEC_GSS, Hyper, xdr
+from servers.scripted.call import Arguments, Call, Results, decode
+from servers.scripted.files import (
+    REGULAR,
+    Directory,
+    Export,
+    File,
+    Node,
+    above,
+    as_directory,
+    as_file,
+)
+from servers.scripted.protocol import (
+    SESSION_ID_SIZE,
+    Nfs,
+    Nfs4,
+    NfsError,
+    Procedure,
+    Stable,
+    Status,
+    Status4,
+)
+
+CData = Any
+
+_ROOM = 16 << 20  # for results
+_MESSAGE = (1 << 20) + 65536
+_PAGE_ROOM, _ENTRY_ROOM = 128, 32  # bytes of READDIR's results, and of one entry in them
+_KERBEROS = bytes.fromhex("2a864886f712010202")  # 1.2.840.113554.1.2.2
+_BEFORE_KRB5 = 390002  # the pseudo flavors of krb5 to krb5p have the service as well
+_CONFIRMED = 0x80000000  # EXCHGID4_FLAG_
+_MAXREAD, _MAXWRITE = 30, 31  # attributes
+_OPERATIONS = {one.value: one for one in Nfs4 if one not in (Nfs4.NULL, Nfs4.COMPOUND)}
+
+
+@dataclass
+class Terms:
+    """What the server offers to clients of NFSv4.1, and how strict it is.
+
+    A script may change it at any time, but for `slots` and `delegates`; sessions keep what they
+    were granted.
+    """
+
+    minors: tuple[int, ...] = (1, 2)  # none: version 4 is PROG_MISMATCH
+    slots: int = 64
+    target: int | None = None  # SEQUENCE's target_highest_slotid; None: the last slot granted
+    max_request: int = _MESSAGE
+    max_response: int = _MESSAGE
+    lease: int = 90  # seconds
+    next_session: int | None = None  # EXCHANGE_ID's eir_sequenceid once confirmed; None: the next
+    goes_on: bool = False  # whether a compound goes on behind an operation that failed
+    current_stateid: bool = True  # whether that of OPEN may be named by those behind it
+    tells_limits: bool = True  # whether there are maxread and maxwrite
+    zero_id: bool = False  # whether a client has the ID 0; at most one is there then
+    delegates: bool = False  # OPEN gives a delegation of reads, whatever was wished
+    minor_ids: dict[str, int] = field(default_factory=dict)  # server_owner's, by address; else 0
+
+
+@dataclass(frozen=True)
+class Granted:
+    """What CREATE_SESSION has granted."""
+
+    max_request: int
+    max_response: int
+    slots: int
+
+
+class UnheardError(Exception):
+    """The script wants a compound to be as if it had never come."""
+
+
+# Logs a procedure or operation about a file, and gives the script's answer.
+Ask = Callable[[Procedure, Arguments, Node | None], tuple[Call, Results]]
+
+
+@functools.cache
+def _library() -> tuple[FFI, CData]:
+    """Return the library and what reads its headers, as far as they are its interface."""
+    ffi = FFI()
+    for name in ("core/call.h", "core/files.h", "scripted/hooks.h"):
+        text = (PYTHON_TESTS / "servers" / name).read_text()
+        ffi.cdef(re.sub(r"(?ms)/\*.*?\*/|^#.*?$|^static inline.*?^}$", "", text))
+    ffi.cdef("uint64_t attributes_all(void);")
+    return ffi, ffi.dlopen(str(built("libnfsmulti-hooks.so")))
+
+
+class Core:
+    """The core of one server."""
+
+    def __init__(self, export: Export, terms: Terms):
+        self._ffi, self._library = _library()
+        self._export, self._files, self._terms = export, export.files, terms
+        self._top = above(export)
+        self.created = b""  # the latest CREATE_SESSION's results behind its status
+        self._granted: dict[bytes, Granted] = {}  # by session
+        self._id = 0  # the latest client's: it is told 0 where terms.zero_id
+        self._raised: BaseException | None = None
+        self._session = Granted(_MESSAGE, _MESSAGE, 1)  # the present call's
+        self._ask: Ask
+        self._call: Call
+        self._answer: Results
+        self._arguments: Arguments
+        name, instance = secrets.token_hex(8).encode(), secrets.randbits(31)
+        made = self._library.hooks_new(name, instance, terms.delegates, terms.slots)
+        self._server = self._ffi.gc(made, self._library.hooks_free)
+        self._limits = self._ffi.new("struct limits *")
+        self._hooks = self._ffi.new("struct hooks *")
+        self._results = self._ffi.new("uint8_t[]", _ROOM)
+        self._asked = self._ffi.new("struct asked *", {"results": self._results, "room": _ROOM})
+        self._kept = []  # what C refers to
+        for member, one in self._ffi.typeof("struct hooks").fields:
+            work = self._ending(getattr(self, f"_{member}"))
+            self._kept.append(self._ffi.callback(one.type, work))
+            setattr(self._hooks, member, self._kept[-1])
+
+    def _ending(self, work: Callable[..., int | None]) -> Callable[..., int]:
+        """Make a function that returns a status of one that may raise."""
+
+        def end(*arguments: object) -> int:
+            try:
+                return work(*arguments) or 0
+            except NfsError as error:
+                return error.status
+            except BaseException as error:
+                self._raised = self._raised or error
+                return Status.SERVERFAULT
+
+        return end
+
+    # --- what is there ---
+
+    def restart(self) -> None:
+        """Begin another life, and a grace period."""
+        self._library.hooks_restart(self._server)
+
+    def end_sessions(self) -> None:
+        """Forget all sessions."""
+        self._library.hooks_end_sessions(self._server)
+
+    def clients(self) -> int:
+        """Return how many client IDs there are."""
+        return int(self._library.hooks_clients(self._server))
+
+    def sessions(self) -> int:
+        """Return how many sessions there are."""
+        return int(self._library.hooks_sessions(self._server))
+
+    def opens(self) -> list[int]:
+        """Return the share access of all opens; a delegation has 0."""
+        access = self._ffi.new("uint32_t[1024]")
+        return list(access[0 : self._library.hooks_opens(self._server, access)])
+
+    # --- calls ---
+
+    def nfs3(self, call: Call, answer: Results, arguments: bytes) -> bytes:
+        """Carry a call of NFSv3 out as far as the answer leaves it to us, and give its results.
+
+        Raises ValueError where these are no arguments.
+        """
+        self._arguments, self._call, self._answer = call, call, answer
+        self._asked.version, self._asked.procedure = 3, call.procedure.value
+        self._asked.refusal = _refusal(answer)
+        results = self._serve(arguments)
+        if answer.results is not None:
+            return answer.results
+        if call.procedure is Nfs.READ and call.moved and answer.count is not None:
+            data = xdr(self._data)
+            before = results.removesuffix(data)
+            results = before[:-8] + xdr(answer.count) + before[-4:] + data  # the other word is eof
+        return results
+
+    def compound(self, call: Call, whole: Results, arguments: bytes, ask: Ask) -> bytes:
+        """Carry a COMPOUND out likewise, and ask about its operations. Raises UnheardError, too."""
+        self._source = source = Unpacker(arguments)
+        tag, minor = source.unpack_opaque(), source.unpack_uint()
+        if minor not in self._terms.minors:
+            return xdr(Status4.MINOR_VERS_MISMATCH, tag, 0)
+        if refusal := _refusal(whole):
+            return xdr(refusal, tag, 0)
+        self._answer, self._ask = whole, ask
+        self._asked.version, self._asked.connection = 4, call.connection
+        self._asked.address = self._terms.minor_ids.get(call.server[0], 0)
+        results = self._serve(arguments)
+        if len(results) > self._session.max_response:
+            raise AssertionError(f"{len(results)} bytes of results are more than a session takes")
+        return results if whole.results is None else whole.results
+
+    def _serve(self, arguments: bytes) -> bytes:
+        self._offer()
+        asked, library = self._asked, self._library
+        self._bytes = self._ffi.new("uint8_t[]", arguments or bytes(1))
+        asked.arguments, asked.length = self._bytes, len(arguments)
+        ended = library.hooks_answer(self._server, self._hooks, self._limits, asked)
+        raised, self._raised = self._raised, None
+        if raised is not None:
+            raise raised
+        if ended == library.HOOKED_UNHEARD:
+            raise UnheardError
+        if ended == library.HOOKED_GARBAGE:
+            raise ValueError("these are no arguments, or more than these")
+        return bytes(self._ffi.buffer(self._results, asked.written))
+
+    def _offer(self) -> None:
+        """Let the core have the terms as they are now."""
+        terms, limits, attributes = self._terms, self._limits, self._answer.attributes
+        limits.read_max, limits.write_max = self._export.rtmax, self._export.wtmax
+        limits.optional = 1 if attributes is None else attributes
+        limits.attributes = self._library.attributes_all()
+        if not terms.tells_limits:
+            limits.attributes &= ~(1 << _MAXREAD | 1 << _MAXWRITE)
+        limits.lease, limits.goes_on = terms.lease, terms.goes_on
+        limits.closes_apart = not terms.current_stateid
+        flavors = self._export.flavors
+        told = xdr(len(flavors)) + b"".join(map(_secinfo4, flavors))
+        self._flavors = self._ffi.from_buffer(told)
+        limits.flavors, limits.flavors_length = self._flavors, len(told)
+
+    # --- operations of NFSv4.1 (struct hooks) ---
+
+    def _begin(self, number: int, file: int) -> int:
+        operation = _OPERATIONS.get(number)
+        if operation is None:
+            return 0
+        self._source.set_position(self._asked.read)
+        try:
+            self._arguments = asked = decode(operation, self._source)
+        except (EOFError, ValueError):
+            return 0  # as the core is to find out
+        if self._terms.zero_id and operation in (Nfs4.CREATE_SESSION, Nfs4.DESTROY_CLIENTID):
+            self._ffi.memmove(self._bytes + self._asked.read, self._id.to_bytes(8, "big"), 8)
+        self._asked.read = self._source.get_position()
+        try:
+            self._call, self._answer = self._ask(operation, asked, self._node_or_none(file))
+        except UnheardError:
+            return int(self._library.HOOKS_UNHEARD)
+        if operation is Nfs4.SEQUENCE:
+            self._offer_slots(asked)
+        if operation is Nfs4.READDIR and asked.count > self._session.max_response:
+            raise AssertionError(f"READDIR of {asked.count} bytes, more than a session takes")
+        refusal = _refusal(self._answer)
+        takes_its_number = refusal not in (Status4.DELAY, Status4.STALE_CLIENTID)
+        if operation is Nfs4.CREATE_SESSION and self._answer.act and takes_its_number:
+            return 0
+        return refusal
+
+    def _offer_slots(self, sequence: Arguments) -> None:
+        granted = self._granted.get(sequence.session, self._session)
+        if len(self._bytes) > granted.max_request:
+            raise AssertionError(f"a call of {len(self._bytes)} bytes, more than its session takes")
+        target, self._session = self._terms.target, granted
+        self._asked.highest = sequence.highest
+        self._asked.target = granted.slots if target is None else target + 1
+
+    def _end(self, number: int, status: int) -> int:
+        operation, asked, answer = _OPERATIONS.get(number), self._asked, self._answer
+        if operation is None:
+            return status
+        room = self._ffi.buffer(self._results)
+        results = before = bytes(room[asked.begun : asked.written])
+        if not status and operation is Nfs4.EXCHANGE_ID:
+            results = self._identify(results)
+        if not status and operation is Nfs4.CREATE_SESSION:
+            results = self._grant(results)
+        if answer.results is not None:
+            results, asked.replaced = answer.results, True
+        if results != before:
+            asked.written = asked.begun + len(results)
+            room[asked.begun : asked.written] = results
+        self._call.status = int.from_bytes(results[:4], "big")
+        return self._call.status
+
+    def _identify(self, results: bytes) -> bytes:
+        """Tell another ID, and another number of the next CREATE_SESSION, where that is wanted."""
+        source = Unpacker(results)
+        _, self._id, sequence, flags = (
+            source.unpack_uint(), source.unpack_uhyper(), source.unpack_uint(), source.unpack_uint()
+        )  # fmt: skip
+        if flags & _CONFIRMED and self._terms.next_session is not None:
+            sequence = self._terms.next_session
+        number = Hyper(0 if self._terms.zero_id else self._id)
+        return xdr(Status4.OK, number, sequence) + results[16:]
+
+    def _grant(self, results: bytes) -> bytes:
+        """Grant what the terms are, unless the script wants that the call fails."""
+        if self._answer.status:
+            self._library.hooks_drop_session(self._server)
+            return xdr(self._answer.status)
+        session = results[4 : 4 + SESSION_ID_SIZE]
+        request, response, slots = (
+            int.from_bytes(results[at : at + 4], "big") for at in (32, 36, 48)
+        )
+        granted = Granted(
+            min(request, self._terms.max_request), min(response, self._terms.max_response), slots
+        )
+        self._granted[session] = granted
+        sizes = xdr(granted.max_request, granted.max_response)
+        self.created = results[4:32] + sizes + results[40:]
+        return results[:4] + self.created
+
+    # --- files (struct hooks) ---
+
+    def _node(self, number: int) -> Node:
+        node = self._node_or_none(number)
+        if node is None:
+            raise NfsError(Status.STALE)
+        return node
+
+    def _node_or_none(self, number: int) -> Node | None:
+        return self._files.nodes.get(number) if number else self._top
+
+    def _directory(self, number: int) -> Directory:
+        return as_directory(self._node(number))
+
+    def _name(self, name: CData) -> str:
+        return bytes(self._ffi.buffer(name.bytes, name.length)).decode(errors="surrogateescape")
+
+    def _find(self, handle: CData, length: int, file: CData) -> None:
+        file[0] = self._files.node(bytes(self._ffi.buffer(handle, length))).fileid
+
+    def _tell(self, file: int, handle: CData) -> int:
+        told = self._files.tell(self._node(file))
+        self._ffi.memmove(handle, told, len(told))
+        return len(told)
+
+    def _attributes(self, file: int, attributes: CData) -> None:
+        node = self._node(file)
+        attributes.type, attributes.size, attributes.file_system = node.kind, node.size, node.fsid
+
+    def _set_size(self, file: int, size: int) -> None:
+        as_file(self._node(file)).resize(size)
+
+    def _lookup(self, directory: int, name: CData, file: CData) -> None:
+        file[0] = self._files.lookup(self._directory(directory), self._name(name)).fileid
+
+    def _make(self, directory: int, name: CData, kind: int, guarded: bool, file: CData) -> None:
+        where, called = self._directory(directory), self._name(name)
+        there = where.children.get(called)
+        if there is None or guarded or kind != REGULAR:
+            made = File if kind == REGULAR else Directory
+            there = self._files.make(made, where, called)
+        file[0] = as_file(there).fileid if kind == REGULAR else there.fileid
+
+    def _remove(self, directory: int, name: CData) -> None:
+        self._files.remove(self._directory(directory), self._name(name))
+
+    def _link(self, file: int, directory: int, name: CData) -> None:
+        linked = as_file(self._node(file))
+        self._files.link(linked, self._directory(directory), self._name(name))
+
+    def _list(self, directory: int, first: int, page: CData) -> None:
+        names, answer = list(self._directory(directory).children), self._answer
+        if self._files.verifies_cookies:
+            verifier = zlib.crc32("/".join(names).encode())
+            if first and page.verifier != verifier:
+                raise NfsError(Status4.NOT_SAME)
+            page.verifier = verifier
+        room = self._arguments.count - _PAGE_ROOM
+        most = self._library.PAGE_NAMES
+        most = most if answer.limit is None else min(answer.limit, most)
+        page.count = 0
+        for name in names[first : first + most]:
+            room -= _ENTRY_ROOM + len(name)
+            if room < 0:
+                break
+            page.names[page.count] = name.encode()
+            page.count += 1
+        page.end = first + page.count >= len(names) if answer.eof is None else answer.eof
+        if answer.cookie is not None:
+            page.cookie, page.step = answer.cookie, 0
+
+    def _read(self, file: int, read: CData) -> None:
+        there, answer = as_file(self._node(file)), self._answer
+        data = there.read(read.offset, self._moves(read.length, self._export.rtmax))
+        self._call.moved = len(data)
+        end = read.offset + len(data) >= there.size
+        read.end = end if answer.eof is None else answer.eof
+        self._data = data + b"\xee" * answer.extra
+        self._buffer = self._ffi.from_buffer(self._data)
+        read.data, read.length = self._buffer, len(self._data)
+
+    def _write(self, file: int, write: CData, data: CData) -> None:
+        moved = self._call.moved = self._moves(write.length, self._export.wtmax)
+        content = bytes(self._ffi.buffer(data, moved))
+        as_file(self._node(file)).write(write.offset, content, Stable(write.stable))
+        write.length = moved if self._answer.count is None else self._answer.count
+        write.verifier = self._verifier()
+
+    def _commit(self, file: int, commit: CData) -> None:
+        as_file(self._node(file)).commit(commit.offset, commit.length)
+        commit.verifier = self._verifier()
+
+    def _moves(self, asked: int, most: int) -> int:
+        """Return the bytes that a READ or WRITE moves."""
+        return min(asked, most, asked if self._answer.limit is None else self._answer.limit)
+
+    def _verifier(self) -> int:
+        told = self._answer.verifier
+        return int.from_bytes(self._files.verifier if told is None else told, sys.byteorder)
+
+
+def _refusal(answer: Results) -> int:
+    """Return the status that a call has because it is not carried out, or 0."""
+    return answer.status or (Status.OK if answer.act else Status.SERVERFAULT)
+
+
+def _secinfo4(flavor: int) -> bytes:
+    if flavor <= _BEFORE_KRB5:
+        return xdr(flavor)
+    return xdr(RPCSEC_GSS, _KERBEROS, 0, flavor - _BEFORE_KRB5)
