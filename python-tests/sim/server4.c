@@ -56,16 +56,13 @@ void server4_restart(void)
 
 const char *server4_keeps(void)
 {
-	for (uint32_t i = 0; i < server_clients.session_count; i++)
-		if (server_clients.sessions[i].number)
-			return "sessions";
-	for (uint32_t i = 0; i < server_clients.open_count; i++)
-		if (server_clients.opens[i].number)
-			return "opens";
-	for (uint32_t i = 0; i < server_clients.client_count; i++)
-		if (server_clients.all[i].id)
-			return "a client";
-	return "";
+	const struct clients_kept kept = clients_kept(&server_clients);
+
+	if (kept.sessions)
+		return "sessions";
+	if (kept.opens)
+		return "opens";
+	return kept.clients ? "a client" : "";
 }
 
 static void forget_client(void)

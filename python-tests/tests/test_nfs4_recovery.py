@@ -60,8 +60,7 @@ _ENDS_SESSIONS = on(Nfs4.WRITE, Answer(do=ScriptedServer.end_sessions), nth=_DEP
 
 def _keeps_nothing(server: ScriptedServer) -> None:
     """Expect that the server holds nothing of ours any more."""
-    left = (server.opens(), server.sessions(), server.clients())
-    assert left == ([], 0, 0), "opens, sessions and clients are left"
+    assert server.kept()[:3] == (0, 0, 0), "clients, sessions and opens are left"
 
 
 def _data_sessions(ran: Outcome) -> int:
@@ -126,10 +125,10 @@ def test_what_leaves_nothing_behind(ran: Outcome) -> None:
 def test_a_file_is_open_once_and_for_what_the_job_does(
     job: Run, rw: str, name: str, access: Share
 ) -> None:
-    found: list[int] = []
-    look = Answer(do=lambda server: found.extend(server.opens()))
+    found: list[tuple[int, int]] = []
+    look = Answer(do=lambda server: found.append(server.kept()[2:]))
     job(on((Nfs4.READ, Nfs4.WRITE), look, nth=1), rw=rw, filename=name, version=4)
-    assert found == [access]
+    assert found == [(1, access)]
 
 
 def test_a_file_that_is_not_opened_is_not_opened_again(job: Run) -> None:
@@ -254,7 +253,7 @@ def test_a_path_that_leads_nowhere_leaves_no_client(client: Client) -> None:
     with ScriptedServer() as server:
         result = client(server, pool=server.pool4().replace("/export", "/export/nowhere"))
         assert result.status not in (0, None)
-        assert not server.clients()
+        assert not server.kept().clients
 
 
 _ID_ZERO = Answer(act=False, results=xdr(0, Hyper(0), 1, 0x10000, 0, Hyper(0), b"a", b"a", 0))
@@ -368,7 +367,7 @@ def test_a_server_that_ties_opens_to_a_session(job: Run, trunking: str, nconnect
         assert ran.said() == []
     else:
         failed(ran.result, "NFS4ERR_BAD_STATEID", "trunking=session", error=errno.EIO)
-    assert not ran.server.sessions()
+    assert not ran.server.kept().sessions
 
 
 def test_another_server_is_an_error(client: Client) -> None:

@@ -198,7 +198,7 @@ _NO_CLIENT_IDS: dict[str, tuple[Terms, Answer, str]] = {
     }
 )
 def test_servers_that_refuse_a_client_id(ran: Outcome) -> None:
-    assert not ran.server.clients()
+    assert not ran.server.kept().clients
 
 
 _ROOT, _PATH = "the server's root", '"export" of the export\'s path'

@@ -80,6 +80,22 @@ void clients_restart(struct clients *clients)
 	clients->grace_until = clients->now + clients->grace;
 }
 
+struct clients_kept clients_kept(const struct clients *clients)
+{
+	struct clients_kept kept = {0};
+
+	for (uint32_t i = 0; i < clients->client_count; i++)
+		kept.clients += clients->all[i].id != 0;
+	for (uint32_t i = 0; i < clients->session_count; i++)
+		kept.sessions += clients->sessions[i].number != 0;
+	for (uint32_t i = 0; i < clients->open_count; i++)
+		if (clients->opens[i].number) {
+			kept.opens++;
+			kept.access |= clients->opens[i].access;
+		}
+	return kept;
+}
+
 static uint64_t random_below(const struct clients *clients, uint64_t below)
 {
 	return clients->random ? clients->random(below) : 0;

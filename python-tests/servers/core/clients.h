@@ -100,6 +100,12 @@ void clients_forget(struct clients *clients);
 void clients_forget_sessions(struct clients *clients);
 void clients_forget_opens(struct clients *clients);
 
+/* What there is, where clients are kept; the access of all opens together. */
+struct clients_kept {
+	uint32_t clients, sessions, opens, access;
+};
+struct clients_kept clients_kept(const struct clients *clients);
+
 /* --- replies, where they are kept --- */
 
 /*

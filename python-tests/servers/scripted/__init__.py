@@ -14,7 +14,7 @@ with ScriptedServer(
 ) as server:
     ... run a client on server.url4() ...
     assert server.calls(Nfs4.WRITE)[4].status == Status4.OK
-    assert not server.opens() and not server.sessions() and not server.clients()
+    assert not server.kept().clients
 
 It runs in a thread of its own, so hooks are plain functions of the test; they are called in that
 thread. Everything else may be called from any thread, hooks included.
@@ -34,7 +34,7 @@ from typing import Self
 
 from servers.rpc import xdr
 from servers.scripted.call import Arguments, Call, Delivery, Results, decode
-from servers.scripted.core import Core, Terms, UnheardError
+from servers.scripted.core import Core, Kept, Terms, UnheardError
 from servers.scripted.files import Directory, Export, File, Node, as_directory, as_file
 from servers.scripted.protocol import (
     AcceptStat,
@@ -238,17 +238,9 @@ class ScriptedServer:
         log = self._log[:]
         return [call for call in log if call.procedure in procedures] if procedures else log
 
-    def clients(self) -> int:
-        """Return how many client IDs of NFSv4.1 there are."""
-        return self.core.clients()
-
-    def sessions(self) -> int:
-        """Return how many sessions of NFSv4.1 there are."""
-        return self.core.sessions()
-
-    def opens(self) -> list[int]:
-        """Return what clients of NFSv4.1 have open: Share of each open, and 0 of a delegation."""
-        return self.core.opens()
+    def kept(self) -> Kept:
+        """Return what the server keeps of clients of NFSv4.1."""
+        return self.core.kept()
 
     def wait_for(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
         """Wait until the condition holds, which is looked at after each call."""

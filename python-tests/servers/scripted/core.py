@@ -14,7 +14,7 @@ import sys
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from cffi import FFI
 from xdrlib3 import Unpacker
@@ -85,6 +85,15 @@ class Granted:
     max_request: int
     max_response: int
     slots: int
+
+
+class Kept(NamedTuple):
+    """How much of clients there is, and the share access of all opens together."""
+
+    clients: int
+    sessions: int
+    opens: int  # and delegations
+    access: int
 
 
 class UnheardError(Exception):
@@ -159,18 +168,11 @@ class Core:
         """Forget all sessions."""
         self._library.hooks_end_sessions(self._server)
 
-    def clients(self) -> int:
-        """Return how many client IDs there are."""
-        return int(self._library.hooks_clients(self._server))
-
-    def sessions(self) -> int:
-        """Return how many sessions there are."""
-        return int(self._library.hooks_sessions(self._server))
-
-    def opens(self) -> list[int]:
-        """Return the share access of all opens; a delegation has 0."""
-        access = self._ffi.new("uint32_t[1024]")
-        return list(access[0 : self._library.hooks_opens(self._server, access)])
+    def kept(self) -> Kept:
+        """Return what there is of clients."""
+        kept = self._ffi.new("uint32_t[4]")
+        self._library.hooks_kept(self._server, kept)
+        return Kept(*kept)
 
     # --- calls ---
 

@@ -75,32 +75,11 @@ void hooks_drop_session(struct hooked_server *server)
 			clients->sessions[i].number = 0;
 }
 
-uint32_t hooks_clients(const struct hooked_server *server)
+void hooks_kept(const struct hooked_server *server, uint32_t kept[4])
 {
-	uint32_t count = 0;
+	const struct clients_kept all = clients_kept(&server->clients);
 
-	for (uint32_t i = 0; i < server->clients.client_count; i++)
-		count += server->clients.all[i].id != 0;
-	return count;
-}
-
-uint32_t hooks_sessions(const struct hooked_server *server)
-{
-	uint32_t count = 0;
-
-	for (uint32_t i = 0; i < SESSIONS; i++)
-		count += server->clients.sessions[i].number != 0;
-	return count;
-}
-
-uint32_t hooks_opens(const struct hooked_server *server, uint32_t *access)
-{
-	uint32_t count = 0;
-
-	for (uint32_t i = 0; i < CLIENTS_OPENS; i++)
-		if (server->clients.opens[i].number)
-			access[count++] = server->clients.opens[i].access;
-	return count;
+	memcpy(kept, &all, sizeof(all));
 }
 
 /* --- operations --- */

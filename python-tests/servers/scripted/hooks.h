@@ -63,7 +63,5 @@ void hooks_end_sessions(struct hooked_server *server);
 /* The session that was made last, as if its CREATE_SESSION had failed. */
 void hooks_drop_session(struct hooked_server *server);
 
-/* What it keeps: the opens' access is told, 0 for delegations. */
-uint32_t hooks_clients(const struct hooked_server *server);
-uint32_t hooks_sessions(const struct hooked_server *server);
-uint32_t hooks_opens(const struct hooked_server *server, uint32_t *access);
+/* struct clients_kept. */
+void hooks_kept(const struct hooked_server *server, uint32_t kept[4]);
