@@ -412,7 +412,7 @@ void client_lose(struct rpc_client *rpc, int error)
 	if (was_up)
 		outages_lost(&rpc->counters->outages, rpc->link.down_since);
 	wait_again(rpc);
-	link_retry_later(&rpc->link);
+	link_retry_later(&rpc->link, rpc->setup_error);
 	if (rpc->outstanding && rpc->events->role(rpc) != CLIENT_REPLACED) {
 		if (was_up)
 			rpc->log->lost(rpc, rpc->outstanding, error);
@@ -436,7 +436,7 @@ void client_hand_over(struct rpc_client *rpc)
 
 	rpc->log->handed_over(rpc);
 	client_close(rpc);
-	link_retry_later(&rpc->link);
+	link_retry_later(&rpc->link, false);
 	rpc->broken = 0;
 	rpc->protocol_broken = false;
 	TAILQ_CONCAT(&rpc->sent, &rpc->delayed, link);

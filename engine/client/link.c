@@ -69,13 +69,13 @@ void link_close(struct link *link, bool owed)
 	link->epoch++;
 }
 
-void link_retry_later(struct link *link)
+void link_retry_later(struct link *link, bool refused)
 {
 	uint64_t now = link->clock->read(link->clock);
 
 	switch (link->reconnect) {
 	case RECONNECT_JITTER: link->retry_at = now + timer_jitter(&link->random); break;
-	case RECONNECT_LINUX: link->retry_at = timer_linux(link->began, now); break;
+	case RECONNECT_LINUX: link->retry_at = timer_linux(refused ? now : link->began, now); break;
 	default:
 		link->retry_at = now + link->retry_delay;
 		link->retry_delay = timer_backoff(link->retry_delay);

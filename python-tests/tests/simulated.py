@@ -30,6 +30,9 @@ class Act(IntEnum):
     CONTEXTS = 6
 
 
+JITTER, LINUX = 2, 3  # enum reconnect
+
+
 class End(IntEnum):
     """enum scenario_end."""
 

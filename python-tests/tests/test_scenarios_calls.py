@@ -8,7 +8,21 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
-from simulated import BLOCK, BLOCKS, MUTE, SECOND, UNHEARD, Act, End, Fate, Hook, Scenarios, on
+from simulated import (
+    BLOCK,
+    BLOCKS,
+    JITTER,
+    LINUX,
+    MUTE,
+    SECOND,
+    UNHEARD,
+    Act,
+    End,
+    Fate,
+    Hook,
+    Scenarios,
+    on,
+)
 
 from servers.scripted import Nfs, Nfs4, Stable, Status, Status4
 
@@ -210,9 +224,6 @@ def test_a_server_that_breaks_the_protocol_is_given_up(
     assert ran.said("the server broke the protocol 3 times") == 1
 
 
-_JITTER, _LINUX = 2, 3  # enum reconnect
-
-
 def _returns(scenario: Scenarios, **terms: object) -> list[float]:
     """Return after how many seconds each of 16 connections has returned to a restarted server."""
     restart = on(_W, {"restarts": True}, nth=1)
@@ -228,7 +239,7 @@ def _returns(scenario: Scenarios, **terms: object) -> list[float]:
 
 def test_connections_with_jitter_return_one_after_the_other(scenario: Scenarios) -> None:
     """Within a second, and a tick; without jitter all return in the first tick."""
-    together, apart = _returns(scenario), _returns(scenario, reconnect=_JITTER)
+    together, apart = _returns(scenario), _returns(scenario, reconnect=JITTER)
     assert together[-1] - together[0] < 0.01
     assert apart[-1] - apart[0] > 0.5
     assert apart[-1] < 1.2
@@ -239,7 +250,7 @@ def _connects(scenario: Scenarios, fate: Fate, **terms: object) -> list[float]:
 
     Each of its four connections does the same: the ticks are 0.1 s.
     """
-    job = {"nconnect": 4, "depth": 4, "reconnect": _LINUX, **terms}
+    job = {"nconnect": 4, "depth": 4, "reconnect": LINUX, **terms}
     write = Nfs4.WRITE if job.get("version") == 4 else _W
     result = scenario(on(write, fate, nth=4), on(write, UNHEARD, last=3), **job).result
     connects = sorted(time / SECOND for time in result.connected[0 : result.connects])
@@ -270,7 +281,7 @@ def test_as_linux_does_clients_without_an_answer_leave_it_to_tcp(
 
 def test_as_linux_does_a_server_that_closes_is_connected_to_at_once(scenario: Scenarios) -> None:
     """Whatever it has answered over the connection."""
-    ran = scenario(on(_W, _CLOSES, last=8), depth=1, reconnect=_LINUX)
+    ran = scenario(on(_W, _CLOSES, last=8), depth=1, reconnect=LINUX)
     assert (ran.error, ran.result.durable, ran.result.connects) == ("", True, 8)
     assert ran.result.took < SECOND
 
@@ -322,7 +333,7 @@ _PAUSES = (
 
 def test_each_client_with_jitter_returns_at_its_own_time(scenario: Scenarios) -> None:
     """Not with all others whose pause ends within a tick of 100 ms: servers queue few SYNs."""
-    returns = _returns(scenario, reconnect=_JITTER, nclients=16)
+    returns = _returns(scenario, reconnect=JITTER, nclients=16)
     late = [back - pause for back, pause in zip(returns, _PAUSES, strict=True)]
     assert max(map(abs, late)) < 0.02
 
