@@ -73,7 +73,7 @@ struct file_attributes files_attributes(object_t file)
 
 	if (file >= ARRAY_SIZE(handles))
 		type = (enum file_type)(file % TYPES);
-	return (struct file_attributes){type, server.size};
+	return (struct file_attributes){.type = type, .size = server.size};
 }
 
 void files_set_size(object_t file, uint64_t size)

@@ -447,7 +447,11 @@ def test_why_clients_are_not_served_is_told(job: Run) -> None:
 # --- what is due, by deadlines ---
 
 
-@pytest.mark.parametrize("options", [{}, {"reconnect": "backoff"}], ids=["jitter", "backoff"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"reconnect": "backoff"}, {"reconnect": "linux"}],
+    ids=["jitter", "backoff", "linux"],
+)
 def test_clients_do_not_return_in_step(job: Run, options: dict[str, Option]) -> None:
     """Each after a pause of its own: the seventh's is 0.1 s, the third's 0.9 s. Or all at once."""
     outcome = job(
