@@ -6,7 +6,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
 import re
 from pathlib import Path
 
@@ -235,14 +234,15 @@ def test_words_of_a_table_wrap_and_are_not_cut() -> None:
 # --- parts ---
 
 
-def test_cores() -> None:
-    allowed = sorted(os.sched_getaffinity(0))
-    if len(allowed) > 1:
-        cores = choose_cores()
-        assert cores.client != cores.server
-        assert choose_cores(server=cores.client).client != cores.client
-    with pytest.raises(HarnessError, match="processor 99999 is not one of"):
-        choose_cores(client=99999)
+def test_client_and_server_have_a_core_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hardware threads of one core are none."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {1, 2, 3})
+    cores = {1: "1-2", 2: "1-2", 3: "3"}
+    monkeypatch.setattr("nfsmulti.bench.command._core", cores.__getitem__)
+    assert choose_cores() == (1, 3)
+    cores[3] = "1-2"
+    with pytest.raises(HarnessError, match="there is only one"):
+        choose_cores()
 
 
 # --- runs ---

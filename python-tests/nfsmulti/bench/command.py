@@ -47,9 +47,6 @@ class Options:
     results: Path | None
     case: Sequence[str] | None
     listed: bool
-    client_cpu: int | None
-    server_cpu: int | None
-    server_sleeps: bool = True
 
     @property
     def timing(self) -> Timing:
@@ -64,11 +61,6 @@ class Options:
             print(*(case.name for case in found), sep="\n")
             raise SystemExit(0)
         return found
-
-    def place(self, more: Sequence[str] = ()) -> OnSink:
-        """Return the sink, with options `more` of its own. Raises HarnessError."""
-        cores = choose_cores(self.client_cpu, self.server_cpu)
-        return OnSink(cores, sleeps=self.server_sleeps, more=more)
 
 
 def choose(cases: Sequence[_Case], patterns: Sequence[str]) -> list[_Case]:
@@ -95,18 +87,13 @@ class Cores(NamedTuple):
     server: int
 
 
-def choose_cores(client: int | None = None, server: int | None = None) -> Cores:
-    """Fill in what is not given. Raises HarnessError where there are not two cores."""
+def choose_cores() -> Cores:
+    """Choose among the processors that we may use. Raises HarnessError where they are one core."""
     core = {cpu: _core(cpu) for cpu in sorted(os.sched_getaffinity(0))}
-    for cpu in (client, server):
-        if cpu is not None and cpu not in core:
-            raise HarnessError(f"processor {cpu} is not one of {list(core)}")
-    if client is not None and server is not None:
-        return Cores(client, server)
-    for one in core if client is None else [client]:
-        for other in core if server is None else [server]:
-            if core[one] != core[other]:
-                return Cores(one, other)
+    client = min(core)
+    for other in core:
+        if core[other] != core[client]:
+            return Cores(client, other)
     raise HarnessError("client and server need a core each, and there is only one")
 
 
@@ -218,7 +205,7 @@ def client_cost(
     cases = options.chosen((*cost.CLIENT_COST, *more))
     own = peers.own_options(option or [])
     other = peers.other_build(engine or Engine.built().library) if builds else None
-    place = options.place()
+    place = OnSink(choose_cores())
     if yardstick and not yardstick.is_file():
         raise HarnessError(
             f"--yardstick {shown(yardstick)}: there is no such file",
@@ -246,7 +233,7 @@ def stalling(**given: Any) -> None:
     """Measure the latency of a server that stalls, by the arrival clock and by fio's rate."""
     options = Options(**given)
     cases = options.chosen(stall.CASES)
-    place = options.place(stall.SINK)
+    place = OnSink(choose_cores(), sleeps=True, more=stall.SINK)
     seconds = stall.QUICK_SECONDS if options.quick else stall.SECONDS
     specs = [stall.spec(case, seconds) for case in cases]
     measure("stall", options, specs, place, place.about)
