@@ -279,7 +279,7 @@ KINDS: Mapping[str, Callable[..., Callable[[str], Any]]] = {
     **dict.fromkeys(("N", "MB"), number),
     "POOL": _some,
     "RUNS": _runs,
-    **dict.fromkeys(("PERCENT", "SECONDS"), functools.partial(number, least=0, kind=float)),
+    "PERCENT": functools.partial(number, least=0, kind=float),
     "N%": lambda **limits: lambda word: number(0, kind=float, **limits)(word.removesuffix("%")),
     "N,...": numbers,
     "NAME,...": lambda: lambda word: tuple(word.split(",")),

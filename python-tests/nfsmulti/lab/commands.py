@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import shlex
 import signal
@@ -18,7 +17,7 @@ from typing import Any
 from nfsmulti import machine, typed
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab import EXPORT, READ_ONLY, Instances, Lab, LabConfig, Limits
-from nfsmulti.lab.guest import GuestConfig, GuestTimeoutError, Mount, run_in_guest
+from nfsmulti.lab.guest import GuestConfig, Mount, run_in_guest
 from nfsmulti.lab.kerberos import Kerberos
 from nfsmulti.lab.lab import LabState, labs_lock, live_labs, remove_leftovers
 from nfsmulti.paths import COMMAND, JOBFILES, LABS, engine_as_typed, shown
@@ -26,8 +25,6 @@ from nfsmulti.processes import Process, end_politely, unmarked
 from nfsmulti.terminal import Lines
 
 _out = Lines()
-
-_TIMEOUT_STATUS = 124  # as timeout(1)
 
 _IN_MEMORY = (
     "nfsmulti: {}: one nfs-ganesha serves all addresses from its memory; left out: NFSv3, a server"
@@ -120,7 +117,6 @@ def kernel(
     command: Sequence[str],
     mount: Sequence[str] | None,
     results: Path | None,
-    timeout: float | None,
     cpus: int,
     memory: int,
     sec: str | None,
@@ -128,7 +124,7 @@ def kernel(
     *,
     network: bool,
 ) -> None:
-    """Run a command in the guest. Ends with its status, or 124 after the time-out."""
+    """Run a command in the guest. Ends with its status."""
     config = GuestConfig(
         cpus=cpus,
         memory=memory,
@@ -137,19 +133,13 @@ def kernel(
         network=network,
         sec=sec or "sys",
         xprtsec=xprtsec,
-        timeout=math.inf if timeout is None else timeout,
     )
     try:
         if config.results:
             config.results.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise HarnessError(f"--results={results}: {error.strerror}") from None
-    try:
-        ended = run_in_guest(command, config)
-    except GuestTimeoutError as error:
-        print(f"nfsmulti: {error}", file=sys.stderr)
-        ended = _TIMEOUT_STATUS
-    sys.exit(ended)
+    sys.exit(run_in_guest(command, config))
 
 
 def _explain(state: LabState) -> None:

@@ -166,10 +166,6 @@ def described() -> str:
     return os.environ.get(_DESCRIBED, "")
 
 
-class GuestTimeoutError(HarnessError):
-    """The command took longer than it may."""
-
-
 class _ClockError(HarnessError):
     """The guest's seconds are not ours."""
 
@@ -187,8 +183,7 @@ def run_in_guest(
 
     Its output is passed on as it comes, to our own where nothing else is given; gives its exit
     status as a shell would. A guest whose clock is wrong is booted again before the command starts.
-    MissingError where a component is not installed, GuestTimeoutError, HarnessError where the guest
-    fails.
+    MissingError where a component is not installed, HarnessError where the guest fails or is late.
     """
     machine = prepare()
     if config.secured:
@@ -282,7 +277,7 @@ class _Guest:
             if passed_on or console != before:
                 heard = now
             if now > begin + timeout:
-                raise GuestTimeoutError(f"the command did not end within {timeout:g} s")
+                raise HarnessError(f"the command did not end within {timeout:g} s")
             if now > heard + silence:
                 why = f"the guest was silent for {silence:g} s"
                 raise HarnessError(f"{why}; {self._last_words()}")
