@@ -222,13 +222,13 @@ def test_a_run_that_failed_is_left_out_and_told(tmp_path: Path) -> None:
 # --- tables ---
 
 
-def test_words_of_a_table_wrap_and_are_not_cut() -> None:
-    table = Table(["cell", "IOPS"], [["a word " * 20, "1,000,000"]], text_wraps=True)
+def test_words_of_a_table_wrap_and_are_not_cut_and_figures_stay_in_their_line() -> None:
+    table = Table(["cell", "IOPS"], [["a word " * 20, "1,000,000 ± 9,000,000"]], text_wraps=True)
     out = Console(width=40)
     with out.capture() as captured:
         out.print(laid_out(table))
     assert captured.get().count("word") == 20
-    assert "1,000,000" in captured.get()
+    assert "1,000,000 ± 9,000,000" in captured.get()
 
 
 # --- parts ---

@@ -260,10 +260,7 @@ def _one(record: Record, metrics: Path | None) -> int:
     if left := len(record.waiting()):
         _out.print(f"{counted(left, 'cell')} left to run; continue with: {again}")
     if failed := len(record.failed):
-        _out.print(
-            f"{failed} of {len(record.cells)} cells failed; run them again with: {again}",
-            markup=False,
-        )
+        _out.print(f"{failed} of {len(record.cells)} cells failed; run them again with: {again}")
     return 1 if left or failed else status
 
 
