@@ -241,20 +241,22 @@ def test_a_labs_files_are_written_where_they_are_too_short(tmp_path: Path) -> No
 
 
 def test_a_runs_bar_moves_with_the_seconds_of_its_cells(tmp_path: Path) -> None:
-    """A cell that takes longer than it should moves it no further."""
+    """A cell that ends early moves it as far, and one that takes longer no further."""
     record = made_record(tmp_path / "run", "dd", own_cells("dd", Scale(True, 2))[:2])
     one, two = record.plan.cells
     bar = Meter(Console(quiet=True), [one, two], 2, set(), lambda cell: cell.id)
     (task,) = bar.tasks
     found = [task.completed]
     bar.begin(one)
-    for seconds in (1.5, 9):
+    bar.tick(1.5, None)
+    found.append(task.completed)
+    bar.over()
+    found.append(task.completed)
+    bar.begin(two)
+    for seconds in (1, 9):
         bar.tick(seconds, None)
         found.append(task.completed)
-    bar.over()
-    bar.begin(two)
-    bar.tick(1, None)
-    assert [*found, task.completed] == [0, 1.5, 3, 4]  # fio's start and end take a second
+    assert found == [0, 1.5, 3, 4, 6]  # fio's start and end take a second
     assert task.total == expected_seconds([one, two], set()) > 6
 
 

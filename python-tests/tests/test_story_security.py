@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
 import made_runs
 import pytest
 from conftest import call_harness, needs_privileges, or_skip
-from made_runs import changed, only, placed, report_of
+from made_runs import changed, only, page_row, placed, unlike
 from run_helpers import QUIET, made_record
 
 from nfsmulti.errors import HarnessError
@@ -22,7 +23,7 @@ from nfsmulti.run.place import OnPool, asked
 from nfsmulti.run.plan import PlannedCell, crossed
 from nfsmulti.scenario import CellSpec, Choice, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.summary import Cell, Summary
+from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.texts import MISSING
 from servers.scripted import ScriptedServer
 
@@ -234,48 +235,46 @@ def test_a_lab_has_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 # --- what it tells ---
 
 
-def _page(summary: Summary) -> str:
-    return report_of(summary).replace(MISSING, "-")
+def _mounted(made: Summary) -> Summary:
+    """Add cells of a kernel mount."""
+    some = only(made, lambda cell: cell.factors["flavor"] in ("sys", "krb5p"))
+    more = changed(some, factors=lambda cell: {**cell.factors, "client": "mount"})
+    return dataclasses.replace(made, cells=[*made.cells, *more.cells])
 
 
-def test_the_page_tells_who_encrypts() -> None:
-    made = made_runs.security()
-    assert " TLS: AES-256-GCM, by GnuTLS. " in _page(made)
-    kernels = changed(made, tls=lambda cell: cell.tls.replace("GnuTLS", "the kernel (kTLS)"))
-    words = "TLS: AES-256-GCM, by the kernel (kTLS); its work is in the jobs' system calls"
-    assert words in _page(kernels)
+def _flavors(wanted: Callable[[Factor], bool]) -> Summary:
+    return only(made_runs.security(), lambda cell: wanted(cell.factors["flavor"]))
 
 
-def test_on_a_pool_the_rates_of_tls_are_told_and_the_machine_is_the_client() -> None:
-    """Unless it is a guest, whose own server is told from its client."""
-    pool = made_runs.security(kind="pool")
-    text = _page(pool)
-    assert "proxy in Python" not in text
-    assert "The client's CPU time is that of its whole machine" in text
-    assert re.search(r"\| tls \| \d+ ± \d+ \| 0\.2\d", text)
-    assert re.search(r"\| sys \| \d+ ± \d+ \| 1 \| 37\.\d \|", text)  # 2.5 times fio's jobs
-    text = _page(placed(pool, apart=True))
-    assert re.search(r"\| sys \| \d+ ± \d+ \| 1 \| 17\.\d \|", text)  # of 37, the server has 20
-    assert "The client's CPU time is that of its machine but for the server" in text
-    assert "The server's CPU time is that of its processes" in text
+_LAB, _POOL = made_runs.security(), made_runs.security(kind="pool")
+_MOUNTED = r"krb5p, kernel mount \| \d+ ± \d+ \| 0\.20 [^|]+ \| "
 
 
-def test_a_mount_on_the_servers_machine_has_no_cpu_time() -> None:
-    """The machine's would be the server's, too, and fio's jobs are not all of the mount's."""
-    made = made_runs.security(kind="pool")
-    mounted = changed(
-        only(made, lambda cell: cell.factors["flavor"] in ("sys", "krb5p")),
-        factors=lambda cell: {**cell.factors, "client": "mount"},
-    )
-    both = dataclasses.replace(made, cells=[*made.cells, *mounted.cells])
-    row = r"krb5p, kernel mount \| \d+ ± \d+ \| 0\.20 [^|]+ \| "
-    assert re.search(rf"{row}18\d \| 5\.", _page(both))
-    here = placed(both, pool="nfs://127.0.0.161/export")
-    assert re.search(rf"{row}- \| - \|", _page(here))
-
-
-def test_without_sys_the_first_is_what_others_are_held_to() -> None:
-    run = only(made_runs.security(), lambda cell: cell.factors["flavor"] != "sys")
-    assert re.search(r"krb5p costs 4\.\d times the CPU of krb5 per 64 KiB read", _page(run))
-    alone = only(run, lambda cell: cell.factors["flavor"] == "krb5")
-    assert "Only krb5 was measured" in _page(alone)
+@pytest.mark.parametrize(
+    ("run", "said", "never"),
+    [
+        page_row("who encrypts", _LAB, r" TLS: AES-256-GCM, by GnuTLS\. "),
+        page_row("the kernel's work is in the jobs' calls",
+                 changed(_LAB, tls=lambda cell: cell.tls.replace("GnuTLS", "the kernel (kTLS)")),
+                 r"TLS: AES-256-GCM, by the kernel \(kTLS\); its work is in the jobs' system"),
+        page_row("on a pool the rates of TLS are told, and the machine is the client", _POOL,
+                 "The client's CPU time is that of its whole machine",
+                 r"\| tls \| \d+ ± \d+ \| 0\.2\d",
+                 r"\| sys \| \d+ ± \d+ \| 1 \| 37\.\d \|",  # 2.5 times fio's jobs
+                 never="proxy in Python"),
+        page_row("a guest's own server is told from its client", placed(_POOL, apart=True),
+                 r"\| sys \| \d+ ± \d+ \| 1 \| 17\.\d \|",  # of 37, the server has 20
+                 "The client's CPU time is that of its machine but for the server",
+                 "The server's CPU time is that of its processes"),
+        page_row("a mount's CPU time is its machine's", _mounted(_POOL), rf"{_MOUNTED}18\d \| 5\."),
+        page_row("which would be the server's, too, where it is on the same",
+                 placed(_mounted(_POOL), pool="nfs://127.0.0.161/export"),
+                 rf"{_MOUNTED}{MISSING} \| {MISSING} \|"),
+        page_row("without sys the first is what others are held to", _flavors("sys".__ne__),
+                 r"krb5p costs 4\.\d times the CPU of krb5 per 64 KiB read"),
+        page_row("one alone is held to nothing", _flavors("krb5".__eq__),
+                 "Only krb5 was measured"),
+    ],
+)  # fmt: skip
+def test_what_the_page_says(run: Summary, said: Sequence[str], never: str) -> None:
+    assert unlike(run, said, never) == []
