@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The engine on the kernel's NFS: its mounts and its server, by both versions, over TCP and RDMA.
 
-Pools of several versions are in test_engine_pool.py.
+Pools of several versions are in test_engine_pool.py, many clients in test_clients.py.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ pytestmark = pytest.mark.kernel_lab
 
 _SECONDS = 240.0  # for whatever does not hang, on a slow machine too
 _KIB, _MIB = 1 << 10, 1 << 20
-_CLIENTS = 100  # more than the kernel takes at once
 # For version 4 the export is the root of the server's pseudo file system (fsid=0).
 _PATHS = [f"nfs://{address}/?version=4.1" for address in ADDRESSES]
 _ONE, _BOTH = _PATHS[0], ",".join(_PATHS)
@@ -264,28 +263,7 @@ def test_slots(depth: int, in_flight: int, local_fio: FioRunner) -> None:
     assert any("grants a session 160 slots" in line for line in said(result)) == (depth > in_flight)
 
 
-# --- many clients ---
-
-
-def test_each_client_is_one_of_the_servers(local_fio: FioRunner) -> None:
-    """And the one that asked for names is not: it has left. So do all at the end."""
-    job = _endless(rw="randread", bs="4k", iodepth=_CLIENTS, nclients=_CLIENTS)
-    with local_fio.start(pool=_ONE, **job) as process:
-        eventually(lambda: traces(process) > _CLIENTS, _SECONDS)
-        assert len(_clients()) == _CLIENTS
-        process.signal(signal.SIGINT)
-        stopped_well(local_fio.finish(process, _SECONDS))
-
-
-# --- ends ---
-
-
-def test_an_interrupted_job_takes_leave(local_fio: FioRunner) -> None:
-    with local_fio.start(pool=_BOTH, **_endless(proto="rdma")) as process:
-        eventually(lambda: traces(process) > 16, _SECONDS)
-        assert _clients()
-        process.signal(signal.SIGINT)
-        stopped_well(local_fio.finish(process, _SECONDS))
+# --- restarts ---
 
 
 @pytest.mark.usefixtures("server_mended")
