@@ -194,17 +194,3 @@ def test_connections_cost_nothing_for_each_io(exported: Place) -> None:
         costs.append(sum(line.syscalls for line in result.stats) / operations)
     assert costs[0] < 4
     assert costs[1] < costs[0] + 0.6  # what opening and closing 256 of them takes
-
-
-def test_many_jobs_on_one_server(exported: Place) -> None:
-    """More connections than there are reserved ports to it, 512: the rest goes without."""
-    jobs, nconnect = 160, 4
-    job: dict[str, Option] = {"rw": "randwrite", "bs": "4k", "size": "64k", "verify": "crc32c"}
-    spread: dict[str, Option] = {"numjobs": jobs, "nconnect": nconnect, "spread": "roundrobin"}
-    result = exported.fio(pool=exported.paths[0], iodepth=4, **job, **spread, timeout=180)
-    report = done(result)
-    assert report.bytes("write") == report.bytes("read") == jobs << 16
-    assert len(result.stats) == jobs * nconnect
-    assert all(line.write_ops for line in result.stats)
-    assert {int(line.local.rpartition(":")[2]) < 1024 for line in result.stats} == {True, False}
-    assert [*exported.sizes().values()] == [1 << 16] * jobs

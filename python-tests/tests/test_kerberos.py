@@ -146,19 +146,6 @@ def test_all_cryptography_is_timed(
     assert line.crypto_ms / calls == pytest.approx(_PIECES[flavor], abs=0.1)
 
 
-def test_within_tls(client: Client, kerberos: Lab, tmp_path: Path) -> None:
-    """Both at once: the server's principal is that of the host in the pool."""
-    endpoint, made = kerberos.server(0).endpoint, Certificates(tmp_path)
-    to = (endpoint.address, endpoint.nfs_port)
-    with TlsProxy(to, made.server.certificate, made.server.key) as proxy:
-        words = f"mountport={endpoint.mount_port}&xprtsec=tls&sec=krb5i"
-        pool = f"nfs://{endpoint.address}:{proxy.port}/{SECRET.name}?{words}"
-        result = client(**_VERIFIED, pool=pool, tls_ca=str(made.authority.certificate))
-    done(result)
-    assert {(line.sec, line.xprtsec) for line in result.stats} == {("krb5i", "tls")}
-    assert proxy.clear == b""
-
-
 def test_many_clients_within_tls(client: Client, kerberos: Lab, tmp_path: Path) -> None:
     """Each has a handshake and a context of its own, of one principal, and a record at the server.
 
