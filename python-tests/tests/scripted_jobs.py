@@ -240,11 +240,10 @@ def show(result: FioResult) -> None:
 
 
 class Client:
-    """fio with the engine, one run after the other; `pool_of` gives the pool of a server."""
+    """fio with the engine, one run after the other."""
 
-    def __init__(self, engine: Engine, folder: Path, pool_of: Callable[[ScriptedServer], str]):
-        self._engine, self._folder = engine, folder
-        self._pool_of, self._runs = pool_of, itertools.count(1)
+    def __init__(self, engine: Engine, folder: Path):
+        self._engine, self._folder, self._runs = engine, folder, itertools.count(1)
 
     def start(
         self,
@@ -256,7 +255,7 @@ class Client:
     ) -> FioProcess:
         """Start JOB with other options, by default on all of the server's addresses."""
         folder = self._folder / f"fio-{next(self._runs)}"
-        return start_fio(self._engine, folder, pool or self._pool_of(server), (), options, enter)
+        return start_fio(self._engine, folder, pool or server.pool(), (), options, enter)
 
     def __call__(
         self,
@@ -280,13 +279,7 @@ class Client:
 @pytest.fixture
 def client(engine: Engine, tmp_path: Path) -> Client:
     """Run fio with the engine on a scripted server."""
-    return Client(engine, tmp_path, ScriptedServer.pool)
-
-
-@pytest.fixture
-def client4(engine: Engine, tmp_path: Path) -> Client:
-    """Run it over NFSv4.1."""
-    return Client(engine, tmp_path, ScriptedServer.pool4)
+    return Client(engine, tmp_path)
 
 
 @pytest.fixture

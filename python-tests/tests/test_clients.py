@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -130,23 +130,15 @@ def test_the_server_knows_each_client_and_none_afterwards(
 # --- who they are ---
 
 
-def _by_machine(calls: list[Call]) -> dict[str, set[bytes]]:
-    """Return the sessions that each machine has used."""
-    found = defaultdict[str, set[bytes]](set)
-    for call in calls:
-        found[call.credentials.machine].add(call.session)
-    return found
-
-
 def test_a_session_and_a_name_are_one_clients_alone(job: Run) -> None:
     """Two jobs: the clients of the second one go on where the first one's end."""
     names = {f"m{number}.lan" for number in range(4)}
     outcome = job(
         version=4, nclients=2, client_name="m%d.lan", numjobs=2, filename="r", iodepth=2, **READING
     )
-    sessions = _by_machine(outcome.calls(Nfs4.READ))
-    assert set(sessions) == names
-    assert len(set.union(*sessions.values())) == len(names)
+    used = {(call.credentials.machine, call.session) for call in outcome.calls(Nfs4.READ)}
+    assert {machine for machine, _ in used} == names
+    assert len(used) == len({session for _, session in used}) == len(names)
     opens = [call for call in outcome.calls(Nfs4.OPEN) if call.claim is Claim.FH]
     assert Counter(call.credentials.machine for call in opens) == dict.fromkeys(names, 1)
     assert outcome.server.kept()[:3] == (0, 0, 0)

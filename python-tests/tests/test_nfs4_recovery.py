@@ -147,7 +147,7 @@ def test_what_an_earlier_copy_has_removed_is_removed(job: Run) -> None:
 
 @pytest.mark.parametrize("times", [1, 20])
 def test_a_session_that_is_anothers_is_not_taken(
-    client4: Client, server: ScriptedServer, times: int
+    client: Client, server: ScriptedServer, times: int
 ) -> None:
     """As from a slow server, which has told two connections one number for CREATE_SESSION.
 
@@ -161,7 +161,8 @@ def test_a_session_that_is_anothers_is_not_taken(
         return Answer(act=False, results=bytes(4) + server.core.created)
 
     server.hooks.append(grants_anothers)
-    result = client4(server, nconnect=2, size="64k" if times == 1 else "4k")
+    size = "64k" if times == 1 else "4k"
+    result = client(server, pool=server.pool4(), nconnect=2, size=size)
     done(result)
     assert said(result) == []
     assert len(server.calls(Nfs4.CREATE_SESSION)) == _DATA_SESSION + (2 if times == 1 else 1 + 3)
@@ -385,7 +386,7 @@ def test_calls_beyond_the_slots_wait_and_that_is_told(job: Run) -> None:
     assert {call.slot for call in ran.calls(Nfs4.SEQUENCE)} == {0, 1}
 
 
-def test_an_open_that_no_slot_is_left_for_gets_another_session(client4: Client) -> None:
+def test_an_open_that_no_slot_is_left_for_gets_another_session(client: Client) -> None:
     """One connection's call keeps the last slot, as it waits for an OPEN, which waits for a slot.
 
     The server takes the other slot back with the answer by which the file is to be opened again.
@@ -403,7 +404,7 @@ def test_an_open_that_no_slot_is_left_for_gets_another_session(client4: Client) 
 
         server.hooks.append(hook)
         options: Options = {"trunking": "session", "spread": "roundrobin", "iodepth": 2}
-        done(client4(server, **_TOO_SOON, **options))
+        done(client(server, pool=server.pool4(), **_TOO_SOON, **options))
         calls = server.calls(Nfs4.WRITE)
         first = [call for call in calls if call.session == calls[0].session]
         assert {(call.slot, call.server[0]) for call in first} == set(enumerate(TWO_ADDRESSES))

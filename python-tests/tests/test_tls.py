@@ -141,7 +141,7 @@ def on_kernel(tls: Tls, engine: Engine, tmp_path: Path) -> OnKernel:
     """Return what runs fio on a kernel's functions in C, which stand before the real one's."""
 
     def run_on(source: str) -> Tls:
-        client = Client(preloaded(engine, tmp_path, source), tmp_path, ScriptedServer.pool)
+        client = Client(preloaded(engine, tmp_path, source), tmp_path)
         return Tls(client, tls.server, tls.proxy, tls.made)
 
     return run_on
