@@ -324,6 +324,12 @@ def test_a_call_is_sent_again_once_no_key_can_verify_its_reply(
     assert ran.result.took < seconds * SECOND
 
 
+def test_a_reply_before_the_rest_of_its_batch_has_left(scenario: Scenarios) -> None:
+    """Calls whose ciphertext is on its way may be answered, whatever is left of the others."""
+    ran = scenario(tls=True, window=5000, depth=16)
+    assert (ran.error, ran.result.durable, ran.result.reconnects) == ("", True, 0)
+
+
 # Of 16 clients, in seconds: they follow from the clients' numbers, and so are the same in each run.
 _PAUSES = (
     0.137, 0.201, 0.207, 0.344, 0.346, 0.456, 0.479, 0.561,

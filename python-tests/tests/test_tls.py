@@ -291,35 +291,6 @@ def test_the_kernels_keys_are_not_used_for_too_long(on_kernel: OnKernel) -> None
     assert "TLS key limit reached (2^24 records): reconnecting" in said(result)[0]
 
 
-_SLOW_SOCKET = """
-/* Of a batch 20000 bytes, and 20 ms later 20000 more: time for a server to answer the first. */
-ssize_t send(int fd, const void *bytes, size_t length, int flags)
-{
-	static long last;
-	struct timespec time;
-	long now;
-
-	if (length <= 20000)
-		return REAL(send)(fd, bytes, length, flags);
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	now = time.tv_sec * 1000 + time.tv_nsec / 1000000;
-	errno = EAGAIN;
-	if (now < last + 20)
-		return -1;
-	last = now;
-	return REAL(send)(fd, bytes, 20000, flags);
-}
-"""
-
-
-def test_a_reply_before_the_rest_of_its_batch_has_left(on_kernel: OnKernel) -> None:
-    """Calls whose ciphertext is in the socket may be answered, whatever is left of the others."""
-    job: dict[str, Option] = {"rw": "write", "bs": "4k", "iodepth": 64, "size": "1m"}
-    result = on_kernel(_SLOW_SOCKET)(**job, nconnect=2, spread="roundrobin")
-    done(result)
-    assert [line.reconnects for line in result.stats] == [0, 0]
-
-
 # --- what is no data ---
 
 
