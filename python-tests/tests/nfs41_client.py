@@ -194,3 +194,8 @@ class Held:
 
     def close(self) -> list[bytes]:
         return [op(Nfs4.PUTFH, self.handle), op(Nfs4.CLOSE, 0, Fixed(self.stateid))]
+
+    def reclaim(self, client: int, access: int = READ | WRITE) -> list[bytes]:
+        """Return the operations of an OPEN that reclaims after a restart."""
+        arguments = (0, access, 0, Hyper(client), b"o", 0, 1, 0)
+        return [op(Nfs4.PUTFH, self.handle), op(Nfs4.OPEN, *arguments)]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The scripted server itself: only what would hide a fault of the engine if it were wrong.
 
-That it is sound and strict, and that it sends what is ordered where nothing else shows that.
+That it and the core, which the simulator has as well, are sound and strict, and that it sends what
+is ordered where nothing else shows that.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import struct
 from collections.abc import Callable, Iterator
 
 import pytest
-from nfs41_client import Client41, op, path
+from nfs41_client import Client41, Held, op, path
 
 from servers.rpc import RpcClient, RpcError, xdr
 from servers.scripted import (
@@ -90,6 +91,35 @@ def test_v41_a_slot_answers_again(server: ScriptedServer, client41: Client41) ->
     assert client41.again(*other).status == Status4.SEQ_MISORDERED
     assert client41.call(slot=64).status == Status4.BADSLOT
     assert len(server.calls(Nfs4.WRITE)) == 2  # what the slot answers is not carried out
+
+
+def test_v41_stateids(server: ScriptedServer, client41: Client41) -> None:
+    server.create("f", b"x")
+    file = client41.opened("f")
+    made_up = Held(file.handle, file.stateid[:-1] + b"?")
+    assert client41.call(*made_up.read(0, 1)).status == Status4.BAD_STATEID
+    assert client41.call(*file.write(0, b"z")).status == Status4.OK
+    assert client41.call(*file.close()).status == Status4.OK
+    assert client41.call(*file.write(0, b"z")).status == Status4.BAD_STATEID
+
+
+def test_v41_restart(server: ScriptedServer, client41: Client41) -> None:
+    file = client41.opened("f", create=True)
+    server.restart()
+    client41.connect()
+    assert client41.call().status == Status4.BADSESSION
+    assert client41.create_session(2) == Status4.STALE_CLIENTID
+    assert client41.begin(complete=False) == Status4.OK
+    assert client41.open("f").status == Status4.GRACE
+    stranger = Held(server.export.files.root.handle, b"")
+    assert client41.call(*stranger.reclaim(client41.client)).status == Status4.ISDIR
+    reply = client41.call(*file.reclaim(client41.client))
+    held = Held(file.handle, reply.of(Nfs4.OPEN))
+    assert client41.call(*held.write(0, b"x")).status == Status4.OK
+    assert client41.call(op(Nfs4.RECLAIM_COMPLETE, 0)).status == Status4.OK
+    assert client41.call(op(Nfs4.RECLAIM_COMPLETE, 0)).status == Status4.COMPLETE_ALREADY
+    assert client41.open("f").status == Status4.OK
+    assert client41.call(*file.reclaim(client41.client)).status == Status4.NO_GRACE
 
 
 @pytest.mark.parametrize(
