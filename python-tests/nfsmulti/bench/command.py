@@ -207,10 +207,8 @@ def client_cost(
     other = peers.other_build(engine or Engine.built().library) if builds else None
     place = OnSink(choose_cores())
     if yardstick and not yardstick.is_file():
-        raise HarnessError(
-            f"--yardstick {shown(yardstick)}: there is no such file",
-            "name a fio engine that is compiled",
-        )
+        what = f"--yardstick {shown(yardstick)}: there is no such file"
+        raise HarnessError(what, "name a fio engine that is compiled")
     limit = yardstick and yardstick.absolute()
     plain = not builds and any(not case.version and not case.operation for case in cases)
     peer = peers.peer_fio(_out.print) if plain else None
