@@ -202,6 +202,9 @@ def test_connections_are_those_of_all_jobs_and_paths() -> None:
             paths=dict.fromkeys(mounts, 0.5),
         )
         assert mounted.words(2) == f"{count} connections"
+    own = _with(curve, factors=lambda cell: {**cell.factors, "transport": "directory"})
+    directory = _with(own, paths={"/m": 1.0})  # how many its mount has nobody knows
+    assert {cell.connections for cells in directory.cells.values() for cell in cells} == {None}
 
 
 @pytest.mark.parametrize(

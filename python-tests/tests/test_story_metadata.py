@@ -177,6 +177,15 @@ def test_verdict_says_where_it_stops_and_what_is_full() -> None:
     assert "link" not in text.split("## Reading")[0].split("## The answer")[1].split("| finding")[0]
 
 
+def test_versions_of_an_operation_stand_side_by_side() -> None:
+    made = made_runs.metadata()
+    later = changed(made, factors=lambda cell: {**cell.factors, "version": "4.1"})
+    both = dataclasses.replace(made, cells=[*made.cells, *later.cells])
+    rows = re.findall(r"\| (\w+ v\S+) \|", report_of(both))
+    operations = ("create", "getattr", "lookup", "remove")
+    assert rows[:8] == [f"{one} v{version}" for one in operations for version in ("3", "4.1")]
+
+
 def _creates(
     engine: dict[int, int],
     mounts: dict[int, int],
