@@ -381,6 +381,13 @@ def test_clients_beside_a_restart_use_no_more_paths_than_they_are(tmp_path: Path
 # --- before it runs ---
 
 
+def test_clients_use_no_more_paths_than_they_are() -> None:
+    few, many = SCENARIOS["clients"].own_cells(
+        Scale(choice=Choice(clients=(2, 100))), OwnPool(4, 0)
+    )[0]
+    assert (few.paths, many.paths) == (2, 4)
+
+
 def test_a_rate_is_each_clients_and_neighbours_have_none() -> None:
     choice = Choice(clients=(100,), neighbour=(8,), rate=(10,))
     alone, beside = SCENARIOS["clients"].own_cells(Scale(choice=choice), OwnPool(1, 0))[0]
