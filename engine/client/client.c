@@ -281,8 +281,6 @@ int client_open(struct rpc_client *rpc, const struct rpc_channel_ops *ops,
 		.reconnect = rpc->timing->reconnect,
 		.random = rpc->own ?: rpc->first_xid,
 	};
-	if (rpc->timing->reconnect == RECONNECT_LINUX)
-		rpc->link.connect_time = timer_linux_connect(rpc->protocol->version);
 	rpc->link.terms.handler = &rpc->handler;
 	return link_open(&rpc->link);
 }
@@ -301,6 +299,8 @@ static int connect_channel(struct rpc_client *rpc)
 		return error;
 	clock_read(rpc->clock);
 	rpc->setup_error = 0;
+	if (rpc->timing->reconnect == RECONNECT_LINUX) /* not before: a job's start fails sooner */
+		rpc->link.connect_time = timer_linux_connect(rpc->protocol->version);
 	if (again)
 		rpc->counters->reconnects++;
 	if (role == CLIENT_REPLACED)

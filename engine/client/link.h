@@ -21,7 +21,7 @@ struct link {
 	struct patience connecting;
 	uint64_t began; /* when the latest connect began; 0: it succeeded */
 	uint64_t retry_at, retry_delay;
-	uint64_t connect_time;	  /* set by the owner: a connect's longest time; 0: 5 s */
+	uint64_t connect_time;	  /* set by the owner: the longest of a connect; 0: 5 s */
 	enum reconnect reconnect; /* set by the owner */
 	uint32_t random;	  /* the state of jitter's generator */
 	uint64_t down_since;

@@ -458,6 +458,31 @@ def test_clients_do_not_return_in_step(job: Run, options: dict[str, Option]) -> 
     assert jitter == (not options)
 
 
+# No SYN of the second connection or a later one is answered: a listening socket waits for ever.
+_NO_ANSWER = """
+int connect(int fd, const struct sockaddr *address, socklen_t length)
+{
+	static atomic_int connections;
+
+	if (address->sa_family != AF_INET || !connections++)
+		return REAL(connect)(fd, address, length);
+	listen(fd, 1);
+	errno = EINPROGRESS;
+	return -1;
+}
+"""
+
+
+def test_a_job_whose_first_connect_is_not_answered_ends_soon(job: Run) -> None:
+    """Also with reconnect=linux, whose later ones may take 90 s."""
+    outcome = job(
+        version=4, nclients=1, before=_NO_ANSWER, filename="r", error=None, reconnect="linux",
+        **{**READING, "iodepth": 1},
+    )  # fmt: skip
+    assert any("cannot connect to port" in line for line in outcome.said())
+    assert outcome.result.status == 1
+
+
 def test_clients_that_cannot_return_are_told_of_in_a_few_lines(job: Run) -> None:
     """Beside those that do: a line before the first answer, and one after it.
 
