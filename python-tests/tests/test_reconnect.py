@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 from conftest import needs_privileges
 from engine_helpers import done, refused, said
-from scripted_jobs import BLOCKS, NEVER, TWO_ADDRESSES, Client, Options, Run
+from scripted_jobs import BLOCKS, TWO_ADDRESSES, Client, Options, Run
 
 from nfsmulti.lab.certificates import Certificates
 from servers.scripted import DATA, DATA4, Answer, Call, Mount, Nfs, ScriptedServer, Status, on
@@ -32,14 +32,6 @@ def test_a_new_connection_comes_from_the_same_port(
     assert len({call.connection for call in calls}) == 4
     places = {call.client for call in calls}
     assert sorted(address for address, _ in places) == ["127.0.0.8", "127.0.0.9"]
-
-
-def test_a_null_reply_may_come_in_pieces(job: Run) -> None:
-    """Not even its first, of 8 bytes, is a reply that nobody waits for."""
-    pieces = on(Nfs.NULL, Answer(chunk=8, pause=0.05))
-    ran = job(pieces, on(Nfs.WRITE, NEVER, nth=5), failover=1, timeo=10, **_TURNS)
-    assert [call for call in ran.calls(Nfs.NULL) if call.connection > 0], "nobody was asked"
-    assert sum(line.stale_replies for line in ran.stats) == 0
 
 
 def test_a_connection_that_brings_bytes_is_kept(job: Run) -> None:
