@@ -213,6 +213,8 @@ def test_a_slot_table_that_shrinks_and_grows(job: Run) -> None:
     ran = job(*hooks, size="1m", **_VERIFIED)
     slots = [call.slot for call in ran.calls(Nfs4.WRITE)]
     assert len(slots) == 256
+    again = [call for call in ran.calls(Nfs4.WRITE)[grow:] if call.slot > 1]
+    assert {call.slot for call in again if call.sequence == 1} == set(range(2, _DEPTH))
     assert set(slots[:shrink]) == set(slots[grow + _DEPTH :]) == set(range(_DEPTH))
     assert set(slots[shrink + 2 * _DEPTH : grow]) == {0, 1}
     assert _data_sessions(ran) == 1
