@@ -6,10 +6,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-import random
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
@@ -228,14 +226,3 @@ def test_the_page_of_a_reference_run_is_as_it_was_committed(folder: Path) -> Non
 
 def test_each_story_of_this_project_has_one_golden_page() -> None:
     assert {*SCENARIOS} - {Summary.load(one).scenario for one in _REFERENCES} == {"readsize"}
-
-
-@pytest.mark.parametrize("folder", _REFERENCES, ids=lambda folder: folder.name)
-def test_a_run_that_was_interrupted_anywhere_has_a_page(folder: Path) -> None:
-    """Cells run in another order each time: any of them may be what is done."""
-    summary, draw = Summary.load(folder), random.Random(7)
-    report = pages.REPORTS[summary.scenario]
-    for count in (1, 2, 3, 5, 8, 13):
-        part = replace(summary, cells=draw.sample(summary.cells, min(count, len(summary.cells))))
-        values = pages.contents(report, part, conditions.load(folder), published=False)
-        assert pages.render(pages.TEMPLATES[pages.MARKDOWN], values)

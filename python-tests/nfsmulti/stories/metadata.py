@@ -254,11 +254,13 @@ def beside_mounts(run: Run) -> list[Section]:
 def headline(run: Run) -> str:
     """Return the rate of each operation, of the first version, and where all stop growing."""
     at, first = where(run, "depth"), (run.levels("version", OWN) or [""])[0]
-    drawn = {
+    every = {
         str(one["operation"]): run.curve("depth", {**at, **one}, "IOPS")
         for one in rows(run).values()
         if one["version"] == first
     }
+    # Of a run that was interrupted an operation may have been done with other connections alone.
+    drawn = {name: curve for name, curve in every.items() if curve.counts}
     if not drawn:
         return "No cell of nfsmulti is done."
     rates = [

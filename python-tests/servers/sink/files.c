@@ -63,9 +63,10 @@ struct file_attributes files_attributes(uint64_t file)
 	enum { DIRECTORY_SIZE = 4096 };
 
 	if (files[file].is_directory)
-		return (struct file_attributes){FILE_DIRECTORY, DIRECTORY_SIZE};
+		return (struct file_attributes){.type = FILE_DIRECTORY, .size = DIRECTORY_SIZE};
 	return (struct file_attributes){
-		FILE_REGULAR, atomic_load_explicit(&files[file].size, memory_order_relaxed)};
+		.type = FILE_REGULAR,
+		.size = atomic_load_explicit(&files[file].size, memory_order_relaxed)};
 }
 
 void files_set_size(uint64_t file, uint64_t size)
