@@ -408,6 +408,15 @@ def test_configurations_that_repeats_do_not_tell_apart_have_no_difference() -> N
     assert len(headline.split()) <= 25
 
 
+def test_configurations_without_one_figure_are_counted() -> None:
+    """One alone is named."""
+    one = _hiccup(_one(slo="p99:3ms"), 40)
+    for like, said in ((one, "2 of 2 configurations"), (_one(slo="p99:3ms"), "1 connection")):
+        other = changed(like, factors=lambda cell: {**cell.factors, "nconnect": 2})
+        both = dataclasses.replace(one, cells=[*one.cells, *other.cells])
+        assert f"⚠ {said}: no figure, since repeats differ" in report_of(both)
+
+
 def test_too_few_ios_in_a_repeat_are_pooled_and_marked() -> None:
     run = changed(
         _one(),
