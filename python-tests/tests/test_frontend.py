@@ -99,6 +99,8 @@ def test_usage_and_help_name_every_command_and_install_nothing(fresh_clone: Mach
         done = fresh_clone.run(*command.split(), "--help")
         assert (done.status, done.stderr) == (0, ""), command
         assert done.stdout.startswith(f"usage: ./nfsmulti {command}"), command
+        inside = command in ("lab run", "lab exec", "lab kernel")
+        assert ("-- COMMAND..." in done.stdout.partition("\n\n")[0]) == inside, command
     assert "--workload NAME" in fresh_clone.run("run", "--help").stdout
     assert "  kernel " in fresh_clone.run("lab").stdout
     assert re.fullmatch(r"nfsmulti \d+\.\d+\.\d+\n", fresh_clone.run("--version").stdout)
