@@ -244,10 +244,9 @@ def _replace(file: Path, marks: tuple[str, str], text: str) -> None:
 _HEAD = """\
 # Published findings and ours
 
-Each row is a finding: the published figure (or, for metadata, what this project wants), ours from
-the reference runs below, and the verdict, with the reason in the last column; `docs/reports.md`
-explains the verdicts. Ratios have their 95 % interval over the repeats. All figures and conditions
-are in the reports.
+Each row is a finding: the published figure, ours from the reference runs below, and the verdict,
+with the reason in the last column; `docs/reports.md` explains the verdicts. Ratios have their 95 %
+interval over the repeats. All figures and conditions are in the reports.
 
 `python-tests/made_docs.py` makes this page; the commands of the reference runs repeat them.
 """

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from nfsmulti.errors import HarnessError
 from nfsmulti.report.story import Report
 from nfsmulti.scenario import (
     OWN,
@@ -149,14 +150,14 @@ class Factor:
 class Column:
     """A column: a figure of each row, at some further levels; of all repeats together if `pooled`.
 
-    With `to` it is the ratio to the figure at these levels, which may depend on the row's; None: a
-    row has none. `plain` is not marked where it may be 1. What is `whole` is missing where a repeat
+    With `to` it is the ratio to the figure at these levels; None: a row has none. Both may depend
+    on the row's. `plain` is not marked where it may be 1. What is `whole` is missing where a repeat
     lacks it.
     """
 
     heading: str
     measure: str
-    at: Levels = field(default_factory=dict)
+    at: Levels | Callable[[Levels], Levels] = field(default_factory=dict)
     to: Levels | Callable[[Levels], Levels | None] | None = None
     pooled: bool = False
     interval: bool = True
@@ -168,7 +169,7 @@ class Column:
 class Grid:
     """A table: a row for each combination of some factors' levels, or for each that is named."""
 
-    rows: Sequence[str] | Callable[[Run], Mapping[str, Levels]]
+    rows: Sequence[str] | Mapping[str, Levels] | Callable[[Run], Mapping[str, Levels]]
     columns: Sequence[Column] | Callable[[Run], Sequence[Column]]
     corner: str | Callable[[Run], str] = ""
     title: str = ""
@@ -185,6 +186,17 @@ class Ends:
     one: str
     rows: Sequence[str]
     where: Levels = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Knees:
+    """A table of counts of a factor below each other, for each combination of all other factors.
+
+    These are the fewest, those that are enough and the most: as many as there is room for.
+    """
+
+    along: str
+    measure: Callable[[Run], str]
 
 
 @dataclass(frozen=True)
@@ -212,7 +224,7 @@ class Bars:
     Its title is that of the first figure.
     """
 
-    factor: str | Mapping[str, Levels]
+    factor: str | Callable[[Run], Mapping[str, Levels]]
     series: Sequence[Column]
     of: Levels = field(default_factory=dict)
 
@@ -221,7 +233,7 @@ class Bars:
 class Percentiles:
     """A plot of the percentiles of latency: a line for each level of a factor, or each named."""
 
-    factor: str | Mapping[str, Levels]
+    factor: str | Callable[[Run], Mapping[str, Levels]]
     ways: Sequence[str] = ()
     percents: Sequence[float] = (50, 95, 99, 99.9)
 
@@ -230,7 +242,8 @@ class Percentiles:
 class Beside:
     """A published figure, and ours at these levels; `ratio` is theirs to that at `of`.
 
-    `{where}` stands for the place's words, `{hosts}` for "on each of 2 hosts".
+    `{where}` stands for the place's words, `{hosts}` for "on each of 2 hosts". With a `why` it is a
+    finding that cannot be tested here, too.
     """
 
     what: str
@@ -240,14 +253,16 @@ class Beside:
     of: Levels | None = None
     ours: str | Callable[[Run, Levels], str] = ""
     measure: str = "MB/s"
+    why: str = ""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What somebody found, or this project wants (`wanted`): a ratio of the figures at two places.
+    """What somebody found: a ratio of the figures at two places.
 
     It is held to half of `gain`, theirs, as far as the limits of `place` allow that for `most`
-    paths; or must be `above` or `below` a limit. `why`: it cannot be tested here.
+    paths; or must be `above` or `below` a limit. `each` has the two places of several ratios by
+    name, of which the weakest decides. `why`: it cannot be tested here.
     """
 
     what: str
@@ -255,12 +270,12 @@ class Claim:
     over: Levels | None = None
     under: Levels | None = None
     measure: str = "MB/s"
+    each: Mapping[str, tuple[Levels, Levels]] = field(default_factory=dict)
     gain: float = 0.0
     place: str = ""
     most: int = 1
     above: float = 0.0
     below: float = 0.0
-    wanted: bool = False
     why: str = ""
     ours: str | Callable[[Run, Levels], str] = ""
 
@@ -274,9 +289,12 @@ Plugin = Callable[["Run"], "Sequence[Section]"]
 class Page:
     """What a run of a story shows; `about` begins with its title, and with what was published.
 
+    The answer has a `table`, or the first of `tables`; each other one is a section, by its title.
+
     `names` is what levels are called, and each level of a factor, such as "{} KiB reads". `stands`
     has levels that stand for any other: a user's own pool for each place of a lab. `figures` are
-    the story's own, or instead of others. `caveats`, `more`, `ending` and `findings` add what a
+    the story's own, or instead of others; `hides` names those that are not told of some cells, and
+    tells which. `caveats`, `more`, `ending` and `findings` add what a
     story alone has. `any_factors`: it tells further factors itself. `tell` stands
     for all that is said before what was published; `over_time` chooses the cells that are drawn so.
     """
@@ -285,8 +303,10 @@ class Page:
     names: Mapping[str, str] | Callable[[Run], Mapping[str, str]] = field(default_factory=dict)
     stands: Levels = field(default_factory=dict)
     figures: Callable[[Run], Mapping[str, Take]] = lambda _: {}
+    hides: tuple[Sequence[str], Callable[[Run, Levels], bool]] = ((), lambda *_: False)
     headline: Callable[[Run], str] = lambda _: ""
-    table: Grid | Ends | Callable[[Run], Table] = lambda _: Table((), ())
+    tables: Callable[[Run], Mapping[str, Grid]] = lambda _: {}
+    table: Grid | Ends | Knees | Callable[[Run], Table] = lambda _: Table((), ())
     caveats: Callable[[Run], Sequence[str]] = lambda _: ()
     plots: Sequence[Shown] | Callable[[Run], Sequence[Shown]] = ()
     more: Plugin = lambda _: ()
@@ -373,8 +393,14 @@ class Story:
     def _at(self, at: At) -> list[CellSpec]:
         cell = self.job(at)
         cell = replace(cell, factors={**at.levels, **cell.factors}, place=at.place)
-        twin = self.twin(cell, at) if self.twin and at.scale.choice.mounts else None
-        return [cell, twin] if twin else [cell]
+        if not (self.twin and at.scale.choice.mounts):
+            return [cell]
+        if not at.own and not isinstance(self.places[at.place], GuestPlace):
+            raise HarnessError(
+                f"--mounts: the lab has no kernel client for {self.name}",
+                "give the --pool of a server that this machine can mount",
+            )
+        return [cell, *filter(None, [self.twin(cell, at)])]
 
     def probes(self, scale: Scale) -> dict[str, CellSpec]:
         """Return what is run to see what the machine carries without a place's limits."""

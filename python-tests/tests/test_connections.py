@@ -184,7 +184,7 @@ def test_one_connection_on_one_path_is_the_base_of_several() -> None:
     run = dataclasses.replace(older, cells=[*older.cells, *alone])
     text = report_of(run)
     assert " with 4 connections, 1.49 times that of 2 connections: still rising" in text
-    assert re.search(r"TCP \| 1 \| 400 ± 3 \| 1 \| .* TCP \| 4 \| 1,191 ± 13 \| 2\.98 ± 0", text)
+    assert re.search(r"\| 1 \| 400 ± 3 \| 1 \| .*\| 4 \| 1,191 ± 13 \| 2\.98 ± 0", text)
     assert "mount -t nfs -o vers=3,proto=tcp,nconnect=2 10.0.0.2:/v /mnt/2" in text
     assert why_not(older, run) is None
     curve = Curve({}, cells_of.by_count(alone, "nconnect"))

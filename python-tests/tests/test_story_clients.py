@@ -37,7 +37,6 @@ from nfsmulti.run.place import OnPool, Target
 from nfsmulti.run.plan import Plan, PlannedCell, ordered
 from nfsmulti.scenario import CellSpec, Choice, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.stories.clients import figures
 from nfsmulti.summary import Arrivals, Cell, Clients, Figures, Restart, Summary
 from servers.scripted import ScriptedServer
 
@@ -192,7 +191,7 @@ def test_the_connections_of_a_cell_are_those_of_the_clients_that_are_served() ->
 
 
 def test_iops_are_those_of_the_clients_not_of_their_neighbours() -> None:
-    iops = figures(Run(SCENARIOS["clients"], made_runs.clients()))["IOPS"]
+    iops = Run(SCENARIOS["clients"], made_runs.clients()).measure("IOPS")
     cell = made_runs.clients().cells[-1]
     assert cell.read
     assert iops(dataclasses.replace(cell, write=cell.read)) == cell.read.iops
@@ -200,7 +199,7 @@ def test_iops_are_those_of_the_clients_not_of_their_neighbours() -> None:
 
 def test_what_arrives_by_a_clock_waits_from_when_it_was_due() -> None:
     """Where the rate was not held there is no wait to tell."""
-    waits = figures(Run(SCENARIOS["clients"], made_runs.clients()))["p99 ms"]
+    waits = Run(SCENARIOS["clients"], made_runs.clients()).measure("p99 ms")
     cell = made_runs.clients().cells[-1]
     assert cell.read
     read = dataclasses.replace(cell.read, response={"7000000": 1000})

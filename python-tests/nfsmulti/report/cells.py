@@ -205,6 +205,31 @@ def cpu_measure(run: Iterable[Cell]) -> Measure:
     return measures.MACHINE_CPU if any(map(measures.MACHINE_CPU, run)) else measures.JOBS_CPU
 
 
+_LOOPBACK = re.compile(r"//(127\.|\[::1\])")
+
+
+def client_cpu(summary: Summary) -> tuple[str, Take]:
+    """Return whose CPU time per I/O is the client's alone, and how it is taken.
+
+    A mount works beside fio's jobs, which are no measure of it where a server shares its machine.
+    """
+    place, pool = summary.place, str(summary.place.get("pool") or "")
+
+    def of_jobs(cell: Cell) -> float | None:
+        return None if cell.factors.get("client") == "mount" else measures.JOBS_CPU(cell)
+
+    def rest(cell: Cell) -> float | None:
+        machine, server = measures.MACHINE_CPU(cell), measures.SERVER_CPU(cell)
+        return machine - server if machine and server else None
+
+    if place.get("apart"):
+        return "its machine but for the server", rest
+    if place.get("kind") != "pool" or _LOOPBACK.search(pool):
+        return "fio's jobs", of_jobs
+    cost = cpu_measure(summary.done)
+    return "its whole machine" if cost is measures.MACHINE_CPU else "fio's jobs", cost
+
+
 # The part of the processors from which on other programs' work is told, and a reason for doubt.
 DISTURBED = 0.1
 # The part of a run's cells that are disturbed, from which on that holds for the run.

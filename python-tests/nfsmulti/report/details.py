@@ -30,6 +30,15 @@ def section(summary: Summary, names: Mapping[str, str]) -> Section:
     return Section("Every cell", _of_server(summary), [_table(summary, names)], folded=True)
 
 
+def calls(summary: Summary, names: Mapping[str, str]) -> list[Section]:
+    """Say where mounts' calls spent their time."""
+    label = labels(summary, names)
+    told = {label(found[0]): cells.mounted(found) for found in cells.by_name(summary.done).values()}
+    points = [f"{name}: {said}." for name, said in told.items() if said]
+    words = "By /proc/self/mountstats, which has no percentiles: see docs/arrivals.md."
+    return [Section("Calls of the mounts", [words], points=points, folded=True)] * bool(points)
+
+
 def _table(summary: Summary, names: Mapping[str, str]) -> Table:
     """Lay out each cell and direction, without the columns that say nothing."""
     label, done = labels(summary, names), summary.done

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from nfsmulti import texts
 from nfsmulti.report import cells, measures, scaling
 from nfsmulti.report.curves import Curve as Counted
-from nfsmulti.report.measures import Take
+from nfsmulti.report.measures import Measure, Take
 from nfsmulti.stats import Ratio, Sample, merged
 from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.units import Slo
@@ -215,6 +215,34 @@ def told_us(found: Iterable[Cell], percent: float, what: str = "response") -> fl
         )
     ]
     return cells.bins_us(merged(bins), percent)
+
+
+def wait(percent: float) -> Measure:
+    """Return how a percentile of what readers wait is taken, from when a read was due.
+
+    None where they could not keep to their clock, or read too little.
+    """
+
+    def taken(cell: Cell) -> float | None:
+        if not cell.arrivals:
+            us = cells.told_us([cell], percent, "read")
+        else:
+            us = told_us([cell], percent) if cell.arrivals.sustained else None
+        return us and us / 1000
+
+    return Measure(f"p{percent:g} wait ms", f"readers' p{percent:g}", taken)
+
+
+def fell_behind(found: Iterable[Cell]) -> list[str]:
+    """Say how far readers fell behind their clock, at the worst; nothing if all kept to it."""
+    late = [one.arrivals for one in found if one.arrivals and not one.arrivals.sustained]
+    least = min(late, key=lambda one: one.achieved / one.offered, default=None)
+    return [
+        f"{texts.MISSING}: readers fell behind: {one.achieved:,.0f} of {one.offered:,.0f} IOPS"
+        " were answered."
+        for one in [least]
+        if one
+    ]
 
 
 # --- the load within a limit, and the knee ---

@@ -51,6 +51,7 @@ _FIGURES = (
     f" least {cells.BEYOND} I/Os took longer. CPU per operation “of fio's jobs” leaves out what the"
     " kernel does for a mount outside of them; “of the machine” is all, a server on it included."
 )
+_BEFORE_REASON = re.compile(r"^fio: status \d+: (nfsmulti: )?(security: )?")
 _NOTHING = Told(Answer("No cell of this run has finished: there is nothing to report yet."))
 
 
@@ -102,11 +103,13 @@ def contents(
         overtime.section(report.over_time(summary), names),
         *story.ending,
         *(_published(report, summary) if shows else []),
+        *_not_measured(summary, names),
         *_troubles(summary, names),
         *(one for one in story.sections if one.folded),
     ]
     if summary.done:
-        sections += [details.section(summary, names), *conditions.by_host(summary)]
+        sections += [details.section(summary, names), *details.calls(summary, names)]
+        sections += conditions.by_host(summary)
         points = [*story.reading, _FIGURES]
         sections.append(Section("How to read it", points=points, folded=True))
     sections += [
@@ -136,6 +139,20 @@ def _published(report: Report, summary: Summary) -> list[Section]:
     found = [table for table in tables if table.rows]
     words = [report.publication]
     return [Section("Published figures and ours", words, found)] if found else []
+
+
+def _not_measured(summary: Summary, names: Mapping[str, str]) -> list[Section]:
+    """List what the server lacks, or this client, with the reason in the engine's words."""
+    points: dict[str, None] = {}
+    skipped = [cell for cell in summary.cells if cell.status == "skipped"]
+    skipped = [cell for cell in skipped if _BEFORE_REASON.match(cell.why or "")]
+    varied = cells.varying(summary.cells)
+    for why in dict.fromkeys(cell.why or "" for cell in skipped):
+        alike = [cell for cell in skipped if cell.why == why]
+        shared = [name for name in varied if len(cells.levels(alike, name)) == 1]
+        what = cells.words({name: alike[0].factors[name] for name in shared}, names)
+        points[f"{what}: {_BEFORE_REASON.sub('', why)}"] = None
+    return [Section("Not measured", points=[*points])] * bool(points)
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:

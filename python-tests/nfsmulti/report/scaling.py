@@ -8,7 +8,7 @@ smallest count that is enough, with none below it that could be.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from statistics import fmean
@@ -143,6 +143,19 @@ def verdict(curve: Curve) -> str:
 def _at(curve: Curve, count: int) -> str:
     counted = curve.each or curve.along == "nconnect"
     return f"{'with' if counted else 'at'} {curve.words(count)}"
+
+
+def of_client(curves: Sequence[Curve], *, discards: bool) -> list[str]:
+    """Say whether a client that discards is the limit, and what shows whether another one is."""
+    busiest = max((core(one.cells[chosen(one)]) for one in curves), default=0.0)
+    if not discards:
+        said = "A core is full: with `--discard` (over TCP in clear) it need not copy what is read."
+        return [said] * (busiest >= FULL)
+    busy = f"the busiest job takes {_part(busiest)} of its core"
+    if busiest >= FULL:
+        return [f"Even so {busy}: more jobs may reach more."]
+    shared = any("this client" in limit(one, chosen(one)) for one in curves)
+    return [] if shared else [f"This client is not the limit: {busy}."]
 
 
 def chosen(curve: Curve) -> int:

@@ -147,8 +147,6 @@ class Verdict(StrEnum):
     INCONCLUSIVE = "inconclusive"
     NOT_MEASURED = "not measured"
     NOT_TESTABLE = "not testable here"
-    MET = "met"  # of what this project wants, and nobody has published
-    NOT_MET = "not met"
 
 
 @dataclass(frozen=True)
@@ -195,17 +193,11 @@ def beyond(ours: Ratio | None, limit: float, *, below: bool = False) -> Judged:
     return Judged(kind, f"the interval lies {'above' if above else 'below'} {limit:.2f}")
 
 
-def as_wanted(judged: Judged) -> Judged:
-    """Return the verdict on what this project wants: nobody has published it."""
-    words = {Verdict.REPRODUCED: Verdict.MET, Verdict.NOT: Verdict.NOT_MET}
-    return replace(judged, verdict=words.get(judged.verdict, judged.verdict))
-
-
 def weakest(found: Sequence[Judged]) -> Judged:
     """Return what a finding is that takes several: not reproduced if one is not, and so on."""
     places = {
-        Verdict.NOT: 0, Verdict.NOT_MET: 0, Verdict.INCONCLUSIVE: 1, Verdict.NOT_MEASURED: 1,
-        Verdict.NOT_TESTABLE: 2, Verdict.BY_CONSTRUCTION: 3,
+        Verdict.NOT: 0, Verdict.INCONCLUSIVE: 1, Verdict.NOT_MEASURED: 1, Verdict.NOT_TESTABLE: 2,
+        Verdict.BY_CONSTRUCTION: 3,
     }  # fmt: skip
     return min(found, key=lambda one: (places.get(one.verdict, 4), -one.needed))
 
@@ -297,14 +289,14 @@ def parts(known: Sequence[str] | None, summary: Summary) -> list[tuple[str, Summ
     for cell in summary.cells:
         further = tuple(pair for pair in cell.factors.items() if pair[0] not in known)
         found.setdefault(further, []).append(cell)
-    order = {name: _values(summary, name) for levels in found for name, _ in levels}
+    order = {name: values(summary, name) for levels in found for name, _ in levels}
     split = sorted(found, key=lambda levels: [order[name].index(at) for name, at in levels])
     return [
         (cells.text(dict(levels)), replace(summary, cells=found[levels])) for levels in split
     ] or [("", summary)]
 
 
-def _values(summary: Summary, factor: str) -> list[Factor]:
+def values(summary: Summary, factor: str) -> list[Factor]:
     """Return a factor's values as the user gave them, where that is known."""
     setting = summary.place.get("setting", {})
     given = {**summary.place.get("factors", {}), setting.get("name"): setting.get("values")}

@@ -4,18 +4,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from nfsmulti import texts
-from nfsmulti.report import cells, charts, conditions, measures
+from nfsmulti.report import cells, charts, conditions, measures, scaling
 from nfsmulti.report import story as page
-from nfsmulti.report.answer import MOST_ROWS, Answer, varying
+from nfsmulti.report.answer import MOST_ROWS, Answer, discards, extent, fewest, served, varying
 from nfsmulti.report.curves import Curve
 from nfsmulti.report.measures import CPU, Measure, Take
 from nfsmulti.report.story import Plot, Report, Section, Told
+from nfsmulti.scenario import GuestPlace
 from nfsmulti.stats import Ratio, Sample
 from nfsmulti.story import (
     Bars,
@@ -24,6 +25,7 @@ from nfsmulti.story import (
     Column,
     Ends,
     Grid,
+    Knees,
     Levels,
     Lines,
     Percentiles,
@@ -50,15 +52,37 @@ class Run:
         return cells.cpu_measure(self.summary.done)
 
     def measure(self, name: str) -> Measure:
-        """Return how a figure is taken, by its name."""
-        if own := self.figures.get(name):
-            return own if isinstance(own, Measure) else Measure(name, name, own)
-        return self.cost if name == CPU else measures.MEASURES[name]
+        """Return how a figure is taken, by its name; None of a cell that hides it."""
+        found = self.figures.get(name) or self._known.get(name) or measures.MEASURES[name]
+        one = found if isinstance(found, Measure) else Measure(name, name, found)
+        names, hides = self.story.page.hides
+        if name not in names:
+            return one
+        return replace(one, take=lambda cell: None if hides(self, cell.factors) else one(cell))
+
+    @property
+    def _known(self) -> Mapping[str, Take]:
+        return {CPU: self.cost, "client CPU µs/op": self.client_cpu[1]}
+
+    @cached_property
+    def client_cpu(self) -> tuple[str, Take]:
+        """Whose CPU time per operation is the client's, and how it is taken."""
+        return cells.client_cpu(self.summary)
 
     @cached_property
     def figures(self) -> Mapping[str, Take]:
         """The figures of the story's own."""
         return self.story.page.figures(self)
+
+    @property
+    def own(self) -> bool:
+        """Whether a pool of the user was measured, and no lab."""
+        return self.summary.place.get("kind") == "pool"
+
+    @property
+    def discards(self) -> bool:
+        """Whether all cells read with discard=1."""
+        return discards(self.summary)
 
     @property
     def hosts(self) -> str:
@@ -74,7 +98,7 @@ class Run:
 
     def words(self, levels: Levels) -> str:
         """Name a combination, as every table and plot does."""
-        return cells.words(levels, self.names)
+        return served(cells.words(levels, self.names), self.summary.setting)
 
     def at(self, levels: Levels) -> list[Cell]:
         """Return the cells at some levels that are done; see Page.stands."""
@@ -108,8 +132,15 @@ class Run:
         unit = measure.rpartition(" ")[2].removesuffix("/op")
         return texts.mean(self.sample(measure, levels), unit)
 
-    def ratio(self, measure: str, over: Levels, under: Levels) -> Ratio | None:
-        """Return a figure at some levels in times that at others, paired by repeat."""
+    def ratio(
+        self, measure: str, over: Levels, under: Levels, *, whole: bool = False
+    ) -> Ratio | None:
+        """Return a figure at some levels in times that at others, paired by repeat.
+
+        If it is to be `whole`, None where a repeat lacks it.
+        """
+        if whole and not all(self.whole(measure, side) for side in (over, under)):
+            return None
         return cells.ratio(self.at(over), self.at(under), self.measure(measure))
 
     def levels(self, factor: str, at: Levels | None = None) -> list[Level]:
@@ -117,13 +148,22 @@ class Run:
         found = cells.levels(self.at(at or {}), factor)
         own = self.story.factors[factor].levels if factor in self.story.factors else ()
         order: list[object] = [*self.names, *(() if callable(own) else own)]
+        order += page.values(self.summary, factor) if factor in self.further else ()
         order += self.story.places if factor == self.story.place else ()
         if all(isinstance(level, int) for level in found):
             return found
         return sorted(found, key=lambda one: order.index(one) if one in order else len(order))
 
-    def table(self, shown: Grid | Ends) -> Table:
+    @property
+    def further(self) -> list[str]:
+        """The factors that are not the story's, such as a server's setting."""
+        own = {*self.story.factors, *self.story.of_some}
+        return [*dict.fromkeys(n for one in self.summary.done for n in one.factors if n not in own)]
+
+    def table(self, shown: Grid | Ends | Knees) -> Table:
         """Lay a table out."""
+        if isinstance(shown, Knees):
+            return _knees(self, shown)
         return _ends(self, shown) if isinstance(shown, Ends) else _grid(self, shown)
 
     def counts(self, factor: str, at: Levels | None = None) -> list[int]:
@@ -136,6 +176,37 @@ class Run:
         found = [dict(zip(factors, levels, strict=True)) for levels in every]
         there = {tuple(map(cell.factors.get, factors)) for cell in self.summary.done}
         return [one for one in found if tuple(one.values()) in there]
+
+    def rows(self, *factors: str, at: Levels | None = None) -> dict[str, Levels]:
+        """Return each combination that was measured at some levels, by the words of what varies."""
+        every = [{**one, **(at or {})} for one in self.combinations(*factors)]
+        there = [one for one in every if self.at(one)]
+        told = [name for name in factors if len({one[name] for one in there}) > 1] or factors[:1]
+        return {self.words({name: one[name] for name in told}): one for one in there}
+
+    def best(self, measure: str, rows: Mapping[str, Levels]) -> str:
+        """Return the name of the row with the highest mean, "" where none has the figure."""
+        means = {name: one.mean for name, at in rows.items() if (one := self.sample(measure, at))}
+        return max(means, key=lambda name: means[name], default="")
+
+    def incomplete(self, lacks: str) -> str:
+        """Say what was measured, where a headline `lacks` two things to compare."""
+        factors = dict.fromkeys(name for cell in self.summary.done for name in cell.factors)
+        every = {self.words(one): one for one in self.combinations(*factors)}
+        rates = ("IOPS",) if "operation" in factors else ("MB/s", "IOPS")
+        best = self.best(rates[0], every)
+        if len(every) > 1:
+            rate = self.text(rates[0], every.get(best, {}))
+            return f"{rate} at most: {best}; {lacks} were not both measured."
+        ((words, at),) = every.items()
+        figures = [self.text(one, at) for one in rates] + [
+            f"p99 {text}" for text in [self.text("p99 ms", at)] if text != MISSING
+        ]
+        return f"{', '.join(figures)}: {words}; only that was measured."
+
+    def judged(self, claim: Claim) -> page.Judged:
+        """Return the verdict on a claim."""
+        return finding(self, claim).judged
 
     def varying(self, factors: Iterable[str]) -> list[str]:
         """Return the factors of which several levels were measured; else the first."""
@@ -151,6 +222,10 @@ class Run:
         if links := self.summary.place.get("links"):
             return int(sum(links.values()))
         return conditions.link(self.summary, str(levels.get(self.story.place)))
+
+    def full_link(self, place: str, rate: float) -> str:
+        """Say that a place's link is full where `rate`, in MB/s, takes nine tenths of it, or ""."""
+        return conditions.full_link(self.summary, place, rate)
 
     def curve(self, along: str, levels: Levels, measure: str = "MB/s") -> Curve:
         """Return what was measured along a factor that counts."""
@@ -182,15 +257,53 @@ def _ends(run: Run, shown: Ends) -> Table:
     return varying(headings, rows[:MOST_ROWS], 2)
 
 
+def _knees(run: Run, shown: Knees) -> Table:
+    """Lay some counts of each curve out below each other, as many as there is room for."""
+    drawn, unit = run.curves(shown.along), shown.measure(run)
+    rate, told = run.measure(unit), run.varying([n for n in run.story.factors if n != shown.along])
+
+    def rows(pick: Callable[[Curve], Collection[int]]) -> list[list[str]]:
+        return [
+            [
+                run.words({name: curve.levels[name] for name in told}),
+                str(curve.connections(count) or curve.words(count)),
+                texts.measured(cells.sample(curve.at(count), rate)),
+                "1" if count == curve.counts[0] else texts.times(
+                    cells.ratio(curve.at(count), curve.at(curve.counts[0]), rate)),
+                texts.number(cells.pooled_ms(curve.at(count), "p99 ms")),
+                texts.mean(cells.sample(curve.at(count), run.cost)),
+            ]
+            for curve in drawn for count in sorted(pick(curve))
+        ]  # fmt: skip
+
+    few = fewest(
+        partial(rows, pick)
+        for pick in (
+            lambda curve: curve.counts,
+            lambda curve: {curve.counts[0], scaling.chosen(curve), curve.counts[-1]},
+            lambda curve: {scaling.chosen(curve)},
+        )
+    )
+    least = extent(str(one.connections(one.counts[0]) or "the fewest") for one in drawn)
+    times = f"times {least} connection{'' if least == '1' else 's'}"
+    table = varying(["", "connections", unit, times, "p99, ms", "CPU, µs/op"], few, 1)
+    return table if len(drawn) > 1 else replace(
+        table, headings=table.headings[1:], rows=[row[1:] for row in table.rows]
+    )  # fmt: skip
+
+
 def _grid(run: Run, shown: Grid) -> Table:
-    """Lay out a figure of each row in each column; a ratio that all rows lack is no column."""
+    """Lay out a figure of each row in each column; what all rows lack is no column."""
     columns = shown.columns(run) if callable(shown.columns) else shown.columns
-    if callable(shown.rows):
-        rows_of = shown.rows(run)
+    given = shown.rows(run) if callable(shown.rows) else shown.rows
+    rows_of: Mapping[str, Levels]
+    if isinstance(given, Mapping):
+        rows_of = given
     else:
-        rows_of = {run.words(one): one for one in run.combinations(*shown.rows)}
+        rows_of = {run.words(one): one for one in run.combinations(*given)}
     found = [[_figure(run, one, levels) for levels in rows_of.values()] for one in columns]
-    kept = [n for n, one in enumerate(columns) if not one.to or {*found[n]} - {"1", MISSING}]
+    nothing = [{MISSING} | ({"1"} if one.to else set()) for one in columns]
+    kept = [n for n, one in enumerate(columns) if {*found[n]} - nothing[n]]
     corner = shown.corner(run) if callable(shown.corner) else shown.corner
     return Table(
         [corner, *(columns[n].heading for n in kept)],
@@ -199,19 +312,29 @@ def _grid(run: Run, shown: Grid) -> Table:
     )
 
 
+def _over_there(column: Column, levels: Levels) -> Levels:
+    """Return where a row's figure is taken."""
+    return {**levels, **(column.at(levels) if callable(column.at) else column.at)}
+
+
+def _sample(run: Run, column: Column, over: Levels) -> Sample | None:
+    return (run.whole if column.whole else run.sample)(column.measure, over)
+
+
 def _figure(run: Run, column: Column, levels: Levels) -> str:
-    over = {**levels, **column.at}
+    over = _over_there(column, levels)
     if column.pooled:
         return texts.number(run.pooled(column.measure, over))
     if not column.to:
         write = texts.measured if column.interval else texts.mean
-        return write(run.sample(column.measure, over))
+        return write(_sample(run, column, over))
     to = column.to(levels) if callable(column.to) else column.to
     if to is None:
         return MISSING
     if (under := {**levels, **to}) == over:
         return "1"
-    return (texts.times if column.plain else texts.marked)(run.ratio(column.measure, over, under))
+    ratio = run.ratio(column.measure, over, under, whole=column.whole)
+    return (texts.times if column.plain else texts.marked)(ratio)
 
 
 # --- plots ---
@@ -320,14 +443,11 @@ def _bars(run: Run, shown: Bars) -> Plot | None:
     title = _title(run, first).partition(" of the ")[0].removesuffix(" of fio's jobs")
     title = ", ".join(filter(None, (title, run.words(shown.of))))
     series = {
-        one.heading: [
-            (run.whole if one.whole else run.sample)(one.measure, {**at, **one.at})
-            for at in every.values()
-        ]
+        one.heading: [_sample(run, one, _over_there(one, at)) for at in every.values()]
         for one in shown.series
     }
     series = {name: those for name, those in series.items() if any(those)}
-    if not series:
+    if not series or (len(every) < 2 and callable(shown.factor)):
         return None
     below = [name.replace(",", "").replace(" ", "\n") for name in every]
     figure = charts.bars(title, first.rpartition(" ")[2], below, series)
@@ -335,12 +455,12 @@ def _bars(run: Run, shown: Bars) -> Plot | None:
 
 
 def _levels(
-    run: Run, of: str | Mapping[str, Levels], at: Levels | None = None
+    run: Run, of: str | Callable[[Run], Mapping[str, Levels]], at: Levels | None = None
 ) -> Mapping[str, Levels]:
     """Return the levels of a factor by their words, or those that are named."""
     if isinstance(of, str):
         return {run.words({of: one}): {**(at or {}), of: one} for one in run.levels(of, at)}
-    return of
+    return of(run)
 
 
 def _percentiles(run: Run, shown: Percentiles) -> Plot:
@@ -369,8 +489,12 @@ def _percentiles(run: Run, shown: Percentiles) -> Plot:
 
 def _beside(story: Story, summary: Summary) -> list[page.PublishedFigure]:
     run = Run(story, summary)
-    given = story.page.beside
-    return [_beside_one(run, one) for one in (given(run) if callable(given) else given)]
+    return [_beside_one(run, one) for one in _given(run)]
+
+
+def _given(run: Run) -> list[Beside | page.PublishedFigure]:
+    given = run.story.page.beside
+    return [*(given(run) if callable(given) else given)]
 
 
 def _beside_one(run: Run, one: Beside | page.PublishedFigure) -> page.PublishedFigure:
@@ -392,20 +516,46 @@ def _findings(story: Story, summary: Summary) -> list[page.Finding]:
     run = Run(story, summary)
     given = story.page.claims
     claims = given(run) if callable(given) else given
-    return [*(_finding(run, one) for one in claims), *story.page.findings(run)]
+    known = [(_beside_one(run, one), one.why) for one in _given(run) if isinstance(one, Beside)]
+    return [
+        *(finding(run, one) for one in claims),
+        *(page.Finding(one.figure, one.theirs, one.ours, page.untestable(why))
+          for one, why in known if why),
+        *story.page.findings(run),
+    ]  # fmt: skip
 
 
-def _finding(run: Run, one: Claim) -> page.Finding:
+def finding(run: Run, one: Claim) -> page.Finding:
+    """Judge a claim."""
+    if one.each:
+        return _of_each(run, one)
     if one.why:
         return page.Finding(one.what, one.said, _ours(run, one, one.over), page.untestable(one.why))
     gain = run.ratio(one.measure, one.over, one.under) if one.over and one.under else None
+    ours = f"{gain.text} times" if gain else MISSING
+    return page.Finding(one.what, one.said, ours, _judged(run, one, gain))
+
+
+def _judged(run: Run, one: Claim, gain: Ratio | None) -> page.Judged:
     if one.gain:
         allowed = conditions.allowed(run.summary, one.place)
-        judged = page.judge(gain, one.gain, allowed and min(allowed, one.most))
-    else:
-        judged = page.beyond(gain, one.above or one.below, below=bool(one.below))
-    judged = page.as_wanted(judged) if one.wanted else judged
-    return page.Finding(one.what, one.said, f"{gain.text} times" if gain else MISSING, judged)
+        return page.judge(gain, one.gain, allowed and min(allowed, one.most))
+    return page.beyond(gain, one.above or one.below, below=bool(one.below))
+
+
+def _of_each(run: Run, one: Claim) -> page.Finding:
+    """Judge by the ratios that were measured; name the one that decides where they differ."""
+    found = {name: gain for name, sides in one.each.items()
+             if (gain := run.ratio(one.measure, *sides))}  # fmt: skip
+    every = {name: _judged(run, one, gain) for name, gain in found.items()}
+    judged = page.weakest([*every.values()]) if every else _judged(run, one, None)
+    if every and one.why:
+        judged = page.untestable(one.why)
+    elif len({each.why for each in every.values()}) > 1:
+        deciding = next(name for name, each in every.items() if each is judged)
+        judged = replace(judged, why=f"{deciding}: {judged.why}")
+    ours = ", ".join(f"{name} {gain.text}" for name, gain in found.items())
+    return page.Finding(one.what, one.said, ours or MISSING, judged)
 
 
 # --- all of it ---
@@ -415,18 +565,31 @@ def _tell(story: Story, summary: Summary) -> Told:
     run, shown = Run(story, summary), story.page
     if shown.tell:
         return shown.tell(summary)
+    tables = [(title, run.table(one)) for title, one in shown.tables(run).items()]
     given = shown.table
-    table = run.table(given) if isinstance(given, Grid | Ends) else given(run)
+    if tables:
+        table = tables.pop(0)[1]
+    else:
+        table = run.table(given) if isinstance(given, Grid | Ends | Knees) else given(run)
     table = replace(table, rows=table.rows[:MOST_ROWS])
+    marked = any(cell.endswith("?") for row in table.rows for cell in row[table.text_columns :])
     reading = shown.reading(run) if callable(shown.reading) else shown.reading
     claims = shown.claims(run) if callable(shown.claims) else shown.claims
+    guest = all(isinstance(place, GuestPlace) for place in story.places.values())
+    differs = " ".join(filter(None, (shown.differs, conditions.KERNEL_LAB * guest)))
     return Told(
-        answer=Answer(shown.headline(run), table, [*shown.caveats(run)]),
-        sections=[Section("Plots", plots=_plots(run)), *shown.more(run)],
+        answer=Answer(
+            shown.headline(run), table, [*shown.caveats(run), *[texts.MAY_BE_ONE] * marked]
+        ),
+        sections=[
+            Section("Plots", plots=_plots(run)),
+            *(Section(title, tables=[one]) for title, one in tables),
+            *shown.more(run),
+        ],
         reading=[
             *reading,
             *([page.RULE] if any(one.gain for one in claims) else []),
-            *([shown.differs] if shown.differs and summary.place.get("kind") != "pool" else []),
+            *([differs] if differs and not run.own else []),
         ],
         ending=shown.ending(run),
     )

@@ -8,16 +8,12 @@ writes.
 
 from __future__ import annotations
 
-import math
-
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig
-from nfsmulti.report import cells, recovery
-from nfsmulti.report.measures import MEASURES, Take
+from nfsmulti.report import cells, loads, recovery
 from nfsmulti.report.told import Run
 from nfsmulti.scenario import CellSpec
-from nfsmulti.story import At, Column, Factor, Grid, Level, Levels, Lines, Page, Story
-from nfsmulti.summary import Cell
+from nfsmulti.story import At, Column, Factor, Grid, Levels, Lines, Options, Page, Story
 
 JOB, NEIGHBOURS = "clients", "neighbours"  # of the job file
 NEW = 5  # clients that come after a restart
@@ -28,7 +24,7 @@ _WAITING = 4  # I/Os that each client may have under way if a clock sends them (
 _LAB, _GRACE = "lab", "lab-grace"
 
 
-def _levels(at: At) -> list[Level]:
+def _levels(at: At) -> list[int]:
     fewest = 10 if at.scale.choice.restart else 1
     most = 100 if at.scale.quick or at.own else 1000
     return [one for one in (1, 10, 100, 1000) if fewest <= one <= most]
@@ -40,16 +36,14 @@ def _combinations(at: At) -> list[Levels]:
     return at.every() if at.own or at.place == place else []
 
 
-_PERCENTILES: dict[str, Level | None] = {
-    "lat_percentiles": 1, "clat_percentiles": 1, "slat_percentiles": 1,
-}  # fmt: skip
+_PERCENTILES = ("lat_percentiles", "clat_percentiles", "slat_percentiles")
 
 
-def _own(at: At) -> dict[str, dict[str, Level | None]]:
+def _own(at: At) -> dict[str, Options]:
     """Return the options of the clients' job alone, and of their neighbours' job alone."""
-    found: dict[str, dict[str, Level | None]] = {}
+    found: dict[str, Options] = {}
     if at.rate:
-        found[JOB] = {"arrival_rate": at.rate * at.clients, **_PERCENTILES}
+        found[JOB] = {"arrival_rate": at.rate * at.clients, **dict.fromkeys(_PERCENTILES, 1)}
     if at.neighbours:
         found[NEIGHBOURS] = {
             "nclients": 0, "client_depth": 0, "rx_timestamps": 0, "nconnect": at.neighbours,
@@ -76,7 +70,7 @@ def job(at: At) -> CellSpec:
         restart=choice.restart,
         partial=choice.partial,
         warm_up=not choice.partial,
-        absent=math.ceil(at.clients * choice.absent / 100),
+        absent=int(-(-at.clients * choice.absent // 100)),  # rounded up
     )  # fmt: skip
 
 
@@ -100,13 +94,12 @@ def _asked(run: Run, at: Levels) -> int:
 def rows(run: Run) -> dict[str, Levels]:
     """Return the levels of each row, by its name, which says how many clients are served."""
     others = [name for name in run.story.factors if name != "clients"]
-    varied = [name for name in run.varying(others) if len(run.levels(name)) > 1]
-    return {
-        ", ".join(
-            filter(None, (run.words({name: at[name] for name in varied}), _served(run, at)))
-        ): at
-        for at in run.combinations(*others, "clients")
-    }
+    varied = [name for name in others if len(run.levels(name)) > 1]
+    found: dict[str, Levels] = {}
+    for at in run.combinations(*others, "clients"):
+        words = run.words({name: at[name] for name in varied})
+        found[f"{words}, {_served(run, at)}".removeprefix(", ")] = at
+    return found
 
 
 def headline(run: Run) -> str:
@@ -143,8 +136,7 @@ _COLUMNS = [
     Column("slowest, % of the mean", "slowest client %"),
     Column("Jain's index", "clients' Jain"),
 ]
-_LINES, _DRAWN = ["version", "neighbours", "rate"], ["IOPS", "p99 ms", "slowest client %"]
-_NAMES = {"neighbours": "{} busy neighbours", "rate": "{} IOPS each"}
+_LINES = Lines("clients", ["version", "neighbours", "rate"], ["IOPS", "p99 ms", "slowest client %"])
 
 
 def _refused(why: str) -> str:
@@ -168,49 +160,27 @@ def _beside(run: Run, alone: Levels, beside: Levels) -> str:
     return f"{begin}{_served(run, beside)} {wait} {longer} ({waits})."
 
 
-def _waits(percent: int) -> Take:
-    """Return how the clients' percentile is taken: of responses if a clock sends the reads."""
-
-    def taken(cell: Cell) -> float | None:
-        if cell.arrivals:
-            fits = cell.arrivals.sustained
-            return MEASURES[f"response p{percent} ms"](cell) if fits else None
-        us = cells.told_us([cell], percent, "read")
-        return us and us / 1000
-
-    return taken
-
-
-def figures(run: Run) -> dict[str, Take]:
-    """Return the clients' figures: those of the reads, for their neighbours only write."""
-    return {
-        "IOPS": lambda cell: cell.read.iops if cell.read else None,
-        "p50 ms": _waits(50),
-        "p99 ms": _waits(99),
-    }
-
-
 def caveats(run: Run) -> list[str]:
     """Warn if a rate was not sustained, and if clients also wait for this machine."""
-    lost = any(one.arrivals and not one.arrivals.sustained for one in run.summary.done)
     added, _ = cells.whose(run.at({"clients": max(run.counts("clients"))}))
-    return [
-        *["p50 and p99 are left out where the rate was not sustained."] * lost,
-        *[f"The latency is not the server's alone: this machine adds {100 * added:.0f} % of it."]
-        * (added > _DOUBTFUL),
-    ]
+    said = f"The latency is not the server's alone: this machine adds {100 * added:.0f} % of it."
+    return [*loads.fell_behind(run.summary.done), *[said] * (added > _DOUBTFUL)]
 
 
 STORY = Story(
     name="clients",
     page=Page(
         about=__doc__,
-        names=_NAMES,
-        figures=figures,
+        names={"neighbours": "{} busy neighbours", "rate": "{} IOPS each"},
+        figures=lambda _: {
+            "IOPS": lambda cell: cell.read.iops if cell.read else None,  # neighbours only write
+            "p50 ms": loads.wait(50),
+            "p99 ms": loads.wait(99),
+        },
         headline=headline,
         caveats=caveats,
         table=lambda run: run.table(Grid(rows, recovery.columns(run) or _COLUMNS)),
-        plots=lambda run: [] if recovery.columns(run) else [Lines("clients", _LINES, _DRAWN)],
+        plots=lambda run: [] if recovery.columns(run) else [_LINES],
         more=lambda run: recovery.sections(run, rows(run)),
         reading=[
             "A client is served if it has done I/O. Jain's index is 1 if all clients did the same;"

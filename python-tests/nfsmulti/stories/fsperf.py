@@ -13,13 +13,11 @@ eightieth of them.
 
 from __future__ import annotations
 
-from nfsmulti import texts
 from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.lab.guest import Mount
-from nfsmulti.report import conditions
 from nfsmulti.report.told import Run
 from nfsmulti.scenario import CellSpec, GuestPlace
-from nfsmulti.story import At, Beside, Claim, Ends, Factor, Level, Levels, Lines, Page, Story
+from nfsmulti.story import At, Beside, Claim, Ends, Factor, Levels, Lines, Page, Story
 
 PATHS = 4
 CLIENTS = {
@@ -64,11 +62,9 @@ def _combinations(at: At) -> list[Levels]:
         most = min(PATHS, here) if at.own else PATHS
         found.append({"client": client, "paths": 1, "spread": "job"})
         several = [2, 4] if at.scale.quick else range(2, most + 1)
-        for paths in dict.fromkeys(min(count, most) for count in several if most > 1):
-            found += [
-                {"client": client, "paths": paths, "spread": spread}
-                for spread in ("stripe", "roundrobin")
-            ]
+        counts = dict.fromkeys(min(count, most) for count in several if most > 1)
+        found += [{"client": client, "paths": paths, "spread": spread}
+                  for paths in counts for spread in ("stripe", "roundrobin")]  # fmt: skip
     return found
 
 
@@ -95,7 +91,7 @@ def job(at: At) -> CellSpec:
     )
 
 
-def _at(client: Level, paths: int) -> Levels:
+def _at(client: str, paths: int) -> Levels:
     return {"client": client, "spread": "roundrobin", "paths": paths}
 
 
@@ -122,8 +118,7 @@ def beside(run: Run) -> list[Beside]:
         found.append(Beside(f"{words}, 1 path", f"{one} MB/s", _at(client, 1)))
         what, there = f"{words}, {most} paths by round robin", _at(client, most)
         base = _at(client, 1) if most > 1 else None
-        ratio = several / one
-        found.append(Beside(what, f"{several:,} MB/s", there if base else None, ratio, base))
+        found.append(Beside(what, f"{several:,} MB/s", base and there, several / one, base))
     return found
 
 
@@ -147,8 +142,7 @@ def _place(client: str) -> str:
 
 def headline(run: Run) -> str:
     """Tell how many paths are enough: the fewest to which the most add less than 2 %."""
-    clients = [str(client) for client in run.levels("client")]
-    for client in clients:
+    for client in map(str, run.levels("client")):
         curve = run.curve("paths", {"client": client, "spread": "roundrobin"})
         counts = curve.counts
         if len(counts) < 2 or counts[0] != 1:
@@ -161,23 +155,17 @@ def headline(run: Run) -> str:
         enough = min([*none, enough])
         if not (gain := curve.gain(enough, 1)):
             continue
-        full = conditions.full_link(run.summary, _place(client), curve.mean(enough))
+        full = run.full_link(_place(client), curve.mean(enough))
         words = f"{curve.text(enough)} over {enough} paths, {gain.value:.2f} times 1 path"
         return f"{words} ({run.words({'client': client})}){more}{full}."
-    rate = texts.measured(run.sample("MB/s", _at(clients[0], 1)))
-    return f"{rate} MB/s over one path; it and several were not both measured."
+    return run.incomplete("one path and several")
 
 
 def caveats(run: Run) -> list[str]:
-    """Say which limits were fitted to the machine, and that two places are not one."""
+    """Say that two places are not one."""
     places = {_place(str(client)) for client in run.levels("client")}
-    links = {conditions.limits(run.summary, place).get("link") for place in places}
-    slower = "Mounts ran over a slower link in the guest: compare ratios, not MB/s."
-    return [
-        f"The {name} ran at {fit.part}: this machine carries no more."
-        for name, fit in conditions.fits(run.summary).items()
-        if fit.fraction < 1
-    ] + [slower] * (len(links - {None}) > 1)
+    said = "Mounts ran over a slower link in the guest: compare ratios, not MB/s."
+    return [said] * (len(places) > 1 and not run.own)
 
 
 PAGE = Page(

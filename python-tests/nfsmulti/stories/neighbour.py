@@ -7,28 +7,28 @@ one machine. Buffered, a sequential write gave 4844 MB/s, several writers 9636 M
 measures what readers lose beside a bulk writer, for which we know of no published figure.
 
 A reader has one I/O under way, as fast as the server answers, or reads by a clock of its own. Each
-workload is a set of jobs of one jobfile, which run at once.
-
-Level: workload. All others, such as a server's setting, are levels under which that is told: the
-answer lies in how they compare.
+workload is a set of jobs of one jobfile, which run at once. Further factors, such as a server's
+setting, are told side by side: the answer lies in how their levels compare.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
-
 from nfsmulti import texts
-from nfsmulti.report import cells, conditions, loads
-from nfsmulti.report.answer import MOST_ROWS, served
-from nfsmulti.report.measures import Measure
-from nfsmulti.report.story import parts
+from nfsmulti.report import loads
 from nfsmulti.report.told import Run
 from nfsmulti.scenario import CellSpec, GuestPlace
-from nfsmulti.stats import FEWEST, Ratio, Sample
-from nfsmulti.story import At, Bars, Beside, Claim, Column, Factor, Levels, Page, Percentiles, Story
-from nfsmulti.summary import Cell
-from nfsmulti.texts import Table
+from nfsmulti.story import (
+    At,
+    Bars,
+    Beside,
+    Column,
+    Factor,
+    Grid,
+    Levels,
+    Page,
+    Percentiles,
+    Story,
+)
 
 # The jobs of each workload, by their names in the jobfile.
 WORKLOADS = {
@@ -69,11 +69,11 @@ def job(at: At) -> CellSpec:
 
 
 BESIDE = "-beside-writer"
-WHERE = {"alone": "", "beside the writer": BESIDE}  # readers are, by the end of their workload
+WHERE = {"": "alone", BESIDE: "beside the writer"}  # readers are, by the end of their workload
 READERS = {"readers": "full-speed readers", "readers-limited": "readers at 100 IOPS"}
 SHORT = {"readers": "full speed", "readers-limited": "100 IOPS each"}
 BULK = "bulk MB/s"
-TOLD = (99, 50)  # percentiles of the answer: the first that enough I/Os were measured for
+NVME = "a bandwidth was published and no ratio: it takes NVMe and 1024 nfsd threads"
 # What was published, in MB/s, of which workload of ours.
 PUBLISHED = (
     ("sequential write", "4844 MB/s, buffered", "writer"),
@@ -82,236 +82,118 @@ PUBLISHED = (
 )
 
 
-def levels(run: Run) -> dict[str, Levels]:
-    """Return each combination of the further factors, by its name; one, "", without any."""
-    done = dataclasses.replace(run.summary, cells=run.summary.done)
-    return {
-        served(name, run.summary.setting): {
-            factor: at for factor, at in part.cells[0].factors.items() if factor != "workload"
-        }
-        for name, part in parts(("workload",), done)
-        if part.cells
-    }
+def pairs(run: Run, readers: str) -> dict[str, tuple[Levels, Levels]]:
+    """Return readers beside the writer and alone, under each further level, by its name."""
+    every = run.rows(*run.further, at={"workload": readers})
+    sides = {name: ({**at, "workload": f"{readers}{BESIDE}"}, at) for name, at in every.items()}
+    return {name: both for name, both in sides.items() if run.at(both[0])}
 
 
-def fell_behind(cell: Cell) -> bool:
-    """Tell whether readers that read by a clock could not keep to it."""
-    return cell.arrivals is not None and not cell.arrivals.sustained
-
-
-def wait(percent: int) -> Measure:
-    """Return how a percentile of what readers wait is taken; None where they fell behind.
-
-    Nor is it told where they read too little.
-    """
-
-    def taken(cell: Cell) -> float | None:
-        if not cell.arrivals:
-            us = cells.told_us([cell], percent, "read")
-        else:
-            us = None if fell_behind(cell) else loads.told_us([cell], percent)
-        return us and us / 1000
-
-    return Measure(f"p{percent} wait ms", f"readers' p{percent}", taken)
-
-
-def bulk(cell: Cell) -> float | None:
-    """Return the MB/s of the side that moves bulk."""
-    side = cell.write or cell.read
-    return side.bytes_per_s / 1e6 if side else None
-
-
-@dataclasses.dataclass(frozen=True)
-class Pair:
-    """Readers alone and beside the writer, under some levels; `name` is theirs."""
-
-    run: Run
-    name: str
-    readers: str
-    levels: Levels
-
-    def at(self, workload: str) -> Levels:
-        """Return where a workload was measured."""
-        return {**self.levels, "workload": workload}
-
-    @property
-    def sides(self) -> tuple[Levels, Levels]:
-        """Readers beside the writer, and alone."""
-        return self.at(self.readers + BESIDE), self.at(self.readers)
-
-    @property
-    def held(self) -> bool:
-        """Whether readers kept to their clock."""
-        return not any(fell_behind(cell) for side in self.sides for cell in self.run.at(side))
-
-    def ratio(self, percent: int) -> Ratio | None:
-        """Return how much longer they wait beside the writer."""
-        known = all(self.waits(percent))
-        return self.run.ratio(f"p{percent} wait ms", *self.sides) if known else None
-
-    def waits(self, percent: int) -> list[Sample | None]:
-        """Return what they wait beside the writer and alone."""
-        return [self.run.whole(f"p{percent} wait ms", side) for side in self.sides]
-
-    @property
-    def kept(self) -> Ratio | None:
-        """What the writer keeps of its speed."""
-        return self.run.ratio(BULK, self.sides[0], self.at("writer"))
-
-
-def pairs(run: Run, readers: str) -> tuple[int, list[Pair]]:
-    """Return the readers under each level, and the percentile that is told of all, or the last.
-
-    A level under which readers fell behind has none.
-    """
-    every = [Pair(run, name, readers, at) for name, at in levels(run).items()]
-    both = [one for one in every if all(map(run.at, one.sides))]
-    tells = (at for at in TOLD if all(one.ratio(at) for one in both if one.held))
-    return next(tells, TOLD[-1]), both
+def wait(run: Run) -> str:
+    """Return the percentile that is told: p99, or p50 if more levels have enough reads for that."""
+    every = [sides for readers in READERS for sides in pairs(run, readers).values()]
+    return max(
+        ("p99 wait ms", "p50 wait ms"),
+        key=lambda one: sum(run.ratio(one, *sides, whole=True) is not None for sides in every),
+    )
 
 
 def headline(run: Run) -> str:
     """Tell how much longer readers wait beside the writer, where that is shown."""
-    measured = False
-    for readers, name in READERS.items():
-        percent, every = pairs(run, readers)
-        measured |= bool(every)
-        ratios = {one.name: ratio for one in every if (ratio := one.ratio(percent))}
+    for readers, sides in ((one, pairs(run, one)) for one in READERS):
+        ratios = {name: ratio for name, both in sides.items()
+                  if (ratio := run.ratio(wait(run), *both, whole=True))}  # fmt: skip
         if not ratios:
             continue
         shown = {level: one for level, one in ratios.items() if not one.spans_one}
-        what = f"the p{percent:g} for {name} beside a bulk writer"
+        what = f"the {wait(run)[:3]} for {READERS[readers]} beside a bulk writer"
         told = f"No measurable difference in {what}"
         if shown:
             told = f"{texts.span([*shown.values()])} times {what}"
-            told += f" with {texts.several([*shown])}" if len(shown) < len(every) else ""
-        kept = texts.span([one.kept for one in every])
+            told += f" with {texts.several([*shown])}" if len(shown) < len(sides) else ""
+        kept = texts.span(
+            [run.ratio(BULK, at, {**at, "workload": "writer"}) for at, _ in sides.values()]
+        )
         return told + (f", which keeps {kept} of its speed." if kept else ".")
-    if measured:
-        return "Too few reads in a repeat to tell what a bulk writer does to them."
-    return "No readers were measured both alone and beside the writer."
+    return run.incomplete("enough reads alone and beside the writer")
 
 
-def table(run: Run) -> Table:
-    """Lay out what readers wait alone and beside the writer, and what that keeps of its speed."""
-    rows, percents = [], []
-    for readers in READERS:
-        percent, every = pairs(run, readers)
-        percents += [f"p{percent:g}"] * bool(every)
-        for one in every:
-            beside, alone = one.waits(percent)
-            rows.append([
-                ", ".join(filter(None, (SHORT[readers], one.name))),
-                texts.measured(alone), texts.measured(beside),
-                texts.marked(one.ratio(percent)), texts.marked(one.kept),
-            ])  # fmt: skip
-    if not rows:
-        return Table((), ())
-    which = "/".join(dict.fromkeys(percents))
-    headings = [
-        "readers", f"{which} alone, ms", f"{which} beside writer, ms", f"{which}, times alone",
-        "writer's MB/s, times alone",
-    ]  # fmt: skip
-    return Table(headings, rows[:MOST_ROWS])
+def rows(run: Run) -> dict[str, Levels]:
+    """Return the readers under each further level."""
+    every = [(SHORT[one], pairs(run, one)) for one in READERS]
+    return {f"{short}, {name}".removesuffix(", "): alone
+            for short, found in every for name, (_, alone) in found.items()}  # fmt: skip
 
 
-def caveats(run: Run) -> list[str]:
-    """Say which readers fell behind, and that a ratio may be 1."""
-    rows = table(run).rows
-    late = [one.arrivals for one in run.summary.done if one.arrivals and fell_behind(one)]
-    least = min(late, key=lambda one: one.achieved / one.offered, default=None)
+def columns(run: Run) -> list[Column]:
+    """Return what readers wait alone and beside the writer, and what that keeps of its speed."""
+    name, percent = wait(run), wait(run)[:3]
+
+    def both(at: Levels) -> Levels:
+        return {"workload": f"{at['workload']}{BESIDE}"}
+
     return [
-        f"\N{EN DASH}: readers fell behind: {one.achieved:,.0f} of {one.offered:,.0f} IOPS"
-        " were answered."
-        for one in [least]
-        if one and rows
-    ] + [texts.MAY_BE_ONE] * any("?" in cell for row in rows for cell in row)
+        Column(f"{percent} alone, ms", name, whole=True),
+        Column(f"{percent} beside writer, ms", name, both, whole=True),
+        Column(f"{percent}, times alone", name, both, to=lambda at: at, whole=True),
+        Column("writer's MB/s, times alone", BULK, both, to={"workload": "writer"}),
+    ]
 
 
-def under(name: str) -> str:
-    """Return a level's words for a sentence."""
-    return f" with {name}" if name else ""
-
-
-def beside(run: Run) -> Iterator[Beside]:
-    """Yield what was published, under each level."""
+def beside(run: Run) -> list[Beside]:
+    """Return what was published, under each level."""
+    found = []
     for figure, theirs, workload in PUBLISHED:
-        every = {name: {**at, "workload": workload} for name, at in levels(run).items()}
-        measured = {name: at for name, at in every.items() if run.at(at)}
-        for name, at in measured.items():
-            yield Beside("; ".join(filter(None, (figure, name))), theirs, at, measure=BULK)
-        if not measured:
-            yield Beside(figure, theirs)
+        every = run.rows(*run.further, at={"workload": workload})
+        named = {f"{figure}; {name}".removesuffix("; "): at for name, at in every.items()}
+        named = named or {figure: {"workload": workload}}
+        why = NVME * (workload == "writer")
+        found += [Beside(what, theirs, at, measure=BULK, why=why) for what, at in named.items()]
+    return found
 
 
-def written(run: Run, _: Levels) -> str:
-    """Write what the writer reaches under each level."""
-    rates = {
-        name: rate
-        for name, at in levels(run).items()
-        if (rate := run.sample(BULK, {**at, "workload": "writer"}))
-    }
-    ours = [f"{texts.mean(rate, 'MB/s')}{under(name)}" for name, rate in rates.items()]
-    return "; ".join(ours) or texts.MISSING
-
-
-def plots(run: Run) -> list[Percentiles | Bars]:
-    """Draw readers alone and beside the writer under each level; bars where there are several."""
-    every = levels(run)
-    lines: Mapping[str, Levels] = {
-        ", ".join(filter(None, (where, name))): {**at, "workload": f"readers{end}"}
-        for name, at in every.items()
-        for where, end in WHERE.items()
-    }
-    found: list[Percentiles | Bars] = [Percentiles(lines, ["read"], (50, 99, 99.9, 99.99))]
-    bars = [
-        Column(where, "p99 wait ms", {"workload": f"readers{end}"}, whole=True)
-        for where, end in WHERE.items()
-    ]
-    return found + [Bars(every, bars)] * (len(every) > 1)
-
-
-def reading(run: Run) -> Sequence[str]:
-    """Say what readers and the writer do."""
-    return [
-        "Readers read 4 KiB: at full speed with one read under way, or 100 times a second by a"
-        " clock of their own, whatever became of the reads before; these wait from the instant"
-        " at which a read is due, and up to 64 are under way. The bulk writer has 16 of 1 MiB."
-        f" Each job has a connection of its own{run.hosts}.",
-        "Waits in the first table are means of the repeats' percentiles, as their ratios are."
-        " Ratios are paired: each compares two cells of the same repeat, of which both have the"
-        f" percentile. An interval needs {FEWEST} repeats; where it spans 1, there is no"
-        " measurable difference.",
-        "dontcache is a way of caching of Linux's server from 6.18 on, which `--setting` can"
-        " set there. Unless it does, our writes are as the server caches them by default.",
-    ]
+def lines(run: Run) -> dict[str, Levels]:
+    """Return readers alone and beside the writer, under each level."""
+    every = [(name, at, end) for name, at in run.rows(*run.further).items() for end in WHERE]
+    return {f"{WHERE[end]}, {name}".removesuffix(", "): {**at, "workload": f"readers{end}"}
+            for name, at, end in every}  # fmt: skip
 
 
 PAGE = Page(
     about=__doc__,
-    names={f"{one}{WHERE[at]}": f"{SHORT[one]}, {at}" for one in SHORT for at in WHERE},
+    names={f"{one}{end}": f"{SHORT[one]}, {WHERE[end]}" for one in SHORT for end in WHERE},
     any_factors=True,
-    figures=lambda _: {BULK: bulk, **{f"p{at} wait ms": wait(at) for at in TOLD}},
+    figures=lambda _: {
+        "p99 wait ms": loads.wait(99),
+        "p50 wait ms": loads.wait(50),
+        BULK: lambda cell: side.bytes_per_s / 1e6 if (side := cell.write or cell.read) else None,
+    },
     headline=headline,
-    table=table,
-    caveats=caveats,
-    plots=plots,
-    beside=beside,
-    claims=[
-        Claim("sequential write, buffered", "4844 MB/s", ours=written,
-              why="a bandwidth was published and no ratio: it takes NVMe and 1024 nfsd threads")
+    table=Grid(rows, columns, "readers"),
+    caveats=lambda run: loads.fell_behind(run.summary.done) if rows(run) else [],
+    plots=[
+        Percentiles(lines, ["read"], (50, 99, 99.9, 99.99)),
+        Bars(lambda run: run.rows(*run.further),
+             [Column(where, "p99 wait ms", {"workload": f"readers{end}"}, whole=True)
+              for end, where in WHERE.items()]),
     ],
-    reading=reading,
-    differs=conditions.KERNEL_LAB,
+    beside=beside,
+    reading=lambda run: [
+        "Readers read 4 KiB: at full speed with one read under way, or 100 times a second by a"
+        " clock of their own, whatever became of the reads before; these wait from the instant"
+        " at which a read is due, and up to 64 are under way. The bulk writer has 16 of 1 MiB."
+        f" Each job has a connection of its own{run.hosts}.",
+        "Waits in the first table are means of the repeats' percentiles, as their ratios are.",
+        "dontcache is a way of caching of Linux's server from 6.18 on, which `--setting` can"
+        " set there. Unless it does, our writes are as the server caches them by default.",
+    ],
 )  # fmt: skip
 
 STORY = Story(
     name="neighbour",
     page=PAGE,
     places={"guest": GuestPlace(differs=_GUEST_DIFFERS)},
-    factors={
-        "workload": Factor([*WORKLOADS], quick=["readers", "writer", "readers-beside-writer"])
-    },
+    factors={"workload": Factor([*WORKLOADS], quick=[*WORKLOADS][:3])},
     job=job,
     repeats=5,
 )

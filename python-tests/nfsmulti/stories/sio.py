@@ -13,20 +13,11 @@ NFS. A sequential thread has its own part of the file, round and round.
 
 from __future__ import annotations
 
-import functools
-import itertools
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-
 from nfsmulti import texts
 from nfsmulti.lab.guest import Mount
-from nfsmulti.report import conditions
-from nfsmulti.report.measures import CPU
-from nfsmulti.report.story import Finding, Judged, Verdict, beyond, untestable, weakest
 from nfsmulti.report.told import Run
 from nfsmulti.scenario import CellSpec, GuestPlace
-from nfsmulti.stats import Ratio
-from nfsmulti.story import At, Column, Factor, Grid, Levels, Lines, Page, Story
+from nfsmulti.story import At, Claim, Column, Factor, Grid, Levels, Lines, Page, Story
 
 DIRECT = {"buffered": 0, "direct": 1}
 MODES = [*DIRECT, "concurrent"]
@@ -40,7 +31,6 @@ HIGH = 16  # threads from which on concurrency is high
 # The publication names no figures, so these are ours: what is no gain, and what is a large one.
 NO_GAIN, LARGE = 1.05, 1.5
 CACHEABLE, CACHED = "random reads", 2  # times direct: the cache answers more than it can hold
-VARIED = 0.3  # half of an interval, in times the mean, from which on it is warned of
 GUEST_DIFFERS = (
     "Published over a link of 1 Gbit/s with an MTU of 1500: here client and server are one guest,"
     " whose loopback has no limit.",
@@ -92,88 +82,64 @@ def _most(run: Run) -> int:
     return max(run.counts("threads"), default=0)
 
 
-def _ratio(
-    run: Run, workload: str, over: tuple[str, int], under: tuple[str, int], measure: str = "IOPS"
-) -> Ratio | None:
-    """Return a figure of a mode with so many threads as a multiple of another's."""
-    sides = ({**WORKLOADS[workload], "mode": mode, "threads": n} for mode, n in (over, under))
-    return run.ratio(measure, *sides) if over != under else None
+def _each(
+    over: tuple[str, int], under: tuple[str, int], having: str = ""
+) -> dict[str, tuple[Levels, Levels]]:
+    """Return two modes with so many threads, of each workload whose name has these words."""
+    sides: list[Levels] = [{"mode": mode, "threads": number} for mode, number in (over, under)]
+    every = {name: at for name, at in WORKLOADS.items() if having in name and over != under}
+    return {name: ({**at, **sides[0]}, {**at, **sides[1]}) for name, at in every.items()}
 
 
-def _gain(run: Run, workload: str, other: str, threads: int) -> Ratio | None:
-    """Return concurrent I/O as a multiple of another mode's."""
-    return _ratio(run, workload, ("concurrent", threads), (other, threads))
-
-
-def findings(run: Run) -> Iterator[Finding]:
-    """Judge the published findings; one of several workloads has the verdict of the weakest."""
+def _large(run: Run, other: str) -> Claim:
+    """Return what concurrent I/O gains over another mode at high concurrency."""
     most = _most(run)
+    why = "AIX's direct I/O locks each file, and Linux's does not" if other == "direct" else ""
+    if most < HIGH:
+        why = f"it needs {HIGH} threads or more"
+    each = _each(("concurrent", most), (other, most))
+    if other == "buffered" and _from_cache(run):
+        del each[CACHEABLE]
+    what = f"concurrent against {other}, {most or 'most'} threads"
+    return Claim(what, "a large gain", measure="IOPS", each=each, above=LARGE, why=why)
+
+
+def claims(run: Run) -> list[Claim]:
+    """Return what was published; of several workloads the weakest decides."""
+    found = []
     for other in DIRECT:
-        name = f"concurrent against {other}"
-        alone = {one: _gain(run, one, other, 1) for one in WORKLOADS if "sequential" in one}
-        yield _finding(
-            f"{name}, 1 thread", "no gain, or a loss", alone,
-            lambda gain: beyond(gain, NO_GAIN, below=True),
-        )  # fmt: skip
-        gains = {one: _gain(run, one, other, most) for one in WORKLOADS}
-        if other == "buffered" and _from_cache(run):
-            gains[CACHEABLE] = None
-        judge = functools.partial(_large_gain, other=other, threads=most)
-        yield _finding(f"{name}, {most or 'most'} threads", "a large gain", gains, judge)
-    name = f"CPU per operation on one mount, {most or 'most'} threads against 1"
-    rises = {one: _ratio(run, one, ("direct", most), ("direct", 1), CPU) for one in WORKLOADS}
-    yield _finding(name, "rises", rises, lambda rise: beyond(rise, 1))
-
-
-def _finding(
-    name: str, theirs: str, ratios: dict[str, Ratio | None], judge: Callable[[Ratio | None], Judged]
-) -> Finding:
-    """Judge by the workloads that were measured; name the one that decides where they differ."""
-    found = {workload: ratio for workload, ratio in ratios.items() if ratio}
-    every = {workload: judge(ratio) for workload, ratio in found.items()}
-    judged = weakest(list(every.values())) if every else beyond(None, 1)
-    if len({one.why for one in every.values()}) > 1:
-        deciding = next(workload for workload, one in every.items() if one is judged)
-        judged = replace(judged, why=f"{deciding}: {judged.why}")
-    ours = ", ".join(f"{workload} {ratio.text}" for workload, ratio in found.items())
-    return Finding(name, theirs, ours or texts.MISSING, judged)
-
-
-def _large_gain(gain: Ratio | None, other: str, threads: int) -> Judged:
-    """Judge what concurrent I/O gains over another mode at high concurrency."""
-    if threads < HIGH:
-        return Judged(Verdict.INCONCLUSIVE, f"it needs {HIGH} threads or more")
-    if other == "direct":
-        return untestable("AIX's direct I/O locks each file, and Linux's does not")
-    return beyond(gain, LARGE)
+        alone = _each(("concurrent", 1), (other, 1), "sequential")
+        what = f"concurrent against {other}, 1 thread"
+        found.append(Claim(what, "no gain, or a loss", measure="IOPS", each=alone, below=NO_GAIN))
+        found.append(_large(run, other))
+    most = _most(run)
+    what = f"CPU per operation on one mount, {most or 'most'} threads against 1"
+    rises = _each(("direct", most), ("direct", 1))
+    return [*found, Claim(what, "rises", each=rises, measure="CPU µs/op", above=1)]
 
 
 def _from_cache(run: Run) -> bool:
     """Tell whether the client's page cache answered most buffered reads in the server's place.
 
-    Read-ahead does not help random reads: where they do far more than those of O_DIRECT on the same
-    mount, the server did not see them. It happens where the file was chosen smaller.
+    The server did not see most of those that do far more than O_DIRECT's on the same mount.
     """
     most = _most(run)
-    ratio = _ratio(run, CACHEABLE, ("buffered", most), ("direct", most))
+    ratio = run.ratio("IOPS", *_each(("buffered", most), ("direct", most))[CACHEABLE])
     return ratio is not None and ratio.above(CACHED) is True
-
-
-def _measured(run: Run) -> list[str]:
-    return [name for name, at in WORKLOADS.items() if run.at(at)]
 
 
 def headline(run: Run) -> str:
     """Tell concurrent I/O in times the other modes, with the most threads."""
-    most = _most(run)
-    spans = {
-        one: texts.span([_gain(run, name, one, most) for name in _measured(run)]) for one in DIRECT
-    }
-    told = texts.several([f"{times} times {other}" for other, times in spans.items() if times])
-    words = f"{told or 'No other'} I/O: concurrent, {most} threads"
-    if run.summary.place.get("kind") != "pool":  # whose page does not show what was published
-        large = next(one for one in findings(run) if one.theirs == "a large gain")
-        words += f"; the published large gain is {large.judged.verdict}"
+    most, told = _most(run), []
+    for other in DIRECT:
+        each = _each(("concurrent", most), (other, most)).values()
+        if times := texts.span([run.ratio("IOPS", *sides) for sides in each]):
+            told.append(f"{times} times {other}")
+    if not told:
+        return run.incomplete("concurrent and other I/O")
+    words = f"{texts.several(told)} I/O: concurrent, {most} threads"
+    if not run.own:  # a user's page does not show what was published
+        words += f"; the published large gain is {run.judged(_large(run, 'buffered')).verdict}"
     return f"{words}."
 
 
@@ -185,47 +151,31 @@ def columns(run: Run) -> list[Column]:
     ]
 
 
-def caveats(run: Run) -> list[str]:
-    """Warn of the page cache, and of figures that vary."""
-    most, said = _most(run), []
-    if _from_cache(run):
-        said.append("Buffered random reads came out of the client's page cache, not over NFS.")
-    every = [
-        run.sample("IOPS", {**WORKLOADS[name], "mode": mode, "threads": most})
-        for name, mode in itertools.product(_measured(run), MODES)
-    ]
-    varied = [one.interval[1] / one.mean - 1 for one in every if one and one.interval]
-    if max(varied, default=0) > VARIED:
-        said.append(f"Repeats vary: intervals are up to ± {100 * max(varied):.0f} %.")
-    gains = [_gain(run, *of, most) for of in itertools.product(_measured(run), DIRECT)]
-    return said + [texts.MAY_BE_ONE] * any(gain and gain.spans_one for gain in gains)
-
-
 PAGE = Page(
     about=__doc__,
     headline=headline,
     table=Grid(
-        lambda run: {name: WORKLOADS[name] for name in _measured(run)},
+        lambda run: {name: at for name, at in WORKLOADS.items() if run.at(at)},
         columns,
         lambda run: f"IOPS, {_most(run)} threads",
     ),
-    caveats=caveats,
-    plots=[Lines("threads", ["mode"], ["IOPS", CPU], panels=["pattern", "direction"])],
-    findings=findings,
+    caveats=lambda run: (
+        ["Buffered random reads came out of the client's page cache, not over NFS."]
+        * _from_cache(run)
+    ),
+    plots=[Lines("threads", ["mode"], ["IOPS", "CPU µs/op"], panels=["pattern", "direction"])],
+    claims=claims,
     reading=[
         "buffered: a kernel mount through its page cache; direct: the same mount with O_DIRECT,"
         " all threads on it; concurrent: a connection of the pool for each thread. Sequential"
         " I/Os have 32 KiB, random ones 8 KiB; writes count when they are on the server.",
         "The file has twice the client's memory, unless --quick or --size chose a smaller one:"
         " its page cache answers half of random buffered reads at most.",
-        "CPU per operation is the machine's, with a server that runs on it; where that was not"
-        " taken, that of fio's jobs alone. It is left out where fio's start and end are too"
-        " large a part of it.",
         "A gain counts as none if its whole interval lies below 5 %, as large if it lies above"
         " 1.5 times; an interval that spans the limit is inconclusive.",
     ],
     differs="The original's server was a filer with disks, over Gigabit Ethernet with an MTU of"
-    f" 1500. {conditions.KERNEL_LAB}",
+    " 1500.",
 )
 
 STORY = Story(
