@@ -181,6 +181,16 @@ def test_lines_differ_without_colour() -> None:
     assert len({(look["marker"]) for look in looks}) == 6
 
 
+def test_axes_write_numbers_as_tables_do_and_say_where_they_are_logarithmic() -> None:
+    figure, axes = charts.panel("", "connections", "ms")
+    axes.plot([0, 64], [500, 2000])
+    figure.canvas.draw()
+    assert "2,000" in [text.get_text() for text in axes.get_yticklabels()]
+    charts.at_ticks(axes, [1, 64], doublings=True)
+    charts.logarithmic_y(axes)
+    assert [axes.get_xlabel(), axes.get_ylabel()] == ["connections (log scale)", "ms (log scale)"]
+
+
 def test_a_plot_names_its_lines_once() -> None:
     """Those that dot what would be ideal as well."""
     plots = [plot for one in REPORTS["dd"].tell(made_runs.dd(1)).sections for plot in one.plots]

@@ -38,6 +38,8 @@ _HOVER = "hover: "  # before the words of a group in SVG
 _NAME = 28  # letters in a line of a row's name
 _MOST_MARKS = 12  # on a line
 _CLOSE = 20  # pixels between points whose numbers would overlap
+_NUMBERS = "{x:,.10g}"  # on axes, as in tables
+_LOG = " (log scale)"  # behind the name of an axis
 ROOM = 1.1  # times the highest value that is drawn
 _LOOK: dict[Any, Any] = {  # of matplotlib.rcParams
     "axes.axisbelow": True,
@@ -74,6 +76,8 @@ def panels(title: str, number: int, width: float) -> tuple[Figure, list[Axes]]:
     axes: list[Axes] = []
     for place in range(1, number + 1):
         axes.append(figure.add_subplot(1, number, place, sharey=axes[0] if axes else None))
+        axes[-1].xaxis.set_major_formatter(_NUMBERS)
+        axes[-1].yaxis.set_major_formatter(_NUMBERS)
     figure.suptitle(title, fontsize=11)
     return figure, axes
 
@@ -259,6 +263,7 @@ def at_ticks(axes: Axes, ticks: Sequence[float], *, doublings: bool) -> None:
     """Let x have these ticks alone, each as far from the next where they are `doublings`."""
     if doublings:
         axes.set_xscale("log", base=2)
+        axes.set_xlabel(f"{axes.get_xlabel()}{_LOG}")
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
     from_zero(axes)
@@ -283,7 +288,9 @@ def _round_numbers(axis: Axis) -> None:
     low, high = axis.get_view_interval()
     wide = high > 10 * low
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)) if wide else MaxNLocator(4))
-    axis.set_major_formatter("{x:,.10g}")
+    axis.set_major_formatter(_NUMBERS)
+    if not axis.get_label_text().endswith(_LOG):
+        axis.set_label_text(f"{axis.get_label_text()}{_LOG}")
     axis.set_minor_locator(NullLocator())
 
 
