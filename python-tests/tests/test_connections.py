@@ -405,7 +405,7 @@ _POOL = "--pool nfs://127.0.0.1/a"
         ("metadata --pool FOLDER", "metadata operations need URLs in the pool"),
         ("metadata --resume --depth 2", "--depth cannot change that"),
         ("security --workload 8k-oltp", "--workload 8k-oltp: give 4k-randread or 64k-read or"),
-        ("security --mounts", "--mounts: the lab has no kernel client with Kerberos or TLS"),
+        ("security --mounts", "--mounts: the lab has no kernel client for security"),
         (f"security {_POOL} --hosts a", "security runs on this machine only"),
         ("security --pool FOLDER", "security needs URLs in the pool"),
         ("security --resume --sec krb5", "--sec cannot change that"),

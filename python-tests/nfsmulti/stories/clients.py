@@ -25,9 +25,8 @@ _LAB, _GRACE = "lab", "lab-grace"
 
 
 def _levels(at: At) -> list[int]:
-    fewest = 10 if at.scale.choice.restart else 1
-    most = 100 if at.scale.quick or at.own else 1000
-    return [one for one in (1, 10, 100, 1000) if fewest <= one <= most]
+    counts = [1, 10, 100] if at.scale.quick or at.own else [1, 10, 100, 1000]
+    return counts[1:] if at.scale.choice.restart else counts
 
 
 def _combinations(at: At) -> list[Levels]:
