@@ -392,6 +392,15 @@ _EACH = "on each of 2 hosts"
               r"\| 1\.00 \| 9\.00 \| 9\.00 \|"),  # p50, p99, p99.9
         page_row("oltp without a second kind compares nothing", _ONE_KIND,
               r"; one connection and another kind were not both measured\."),
+        page_row("one point says what it measured: sio", _sio({"direct": 1e8}, 8),
+              r" MB/s, [\d,]+ IOPS, p99 [\d.]+ ms: direct, random, read, threads 8; only that was"),
+        page_row("neighbour", only(_served(1, 64), lambda cell: cell.factors == {
+              "workload": "readers", "threads": 64}),
+              r" MB/s, [\d,]+ IOPS, p99 [\d.]+ ms: full speed, alone, 64 server threads; only"),
+        page_row("a question mark is explained on any page that has one",
+              _joined(_ONE_KIND, changed(_ONE_KIND, factors=lambda cell: {
+                  **cell.factors, "connections": "pool"})),
+              r"\?: the interval includes 1, so no difference is shown\."),
         page_row("p99 of enough reads", _few_reads(2000), _NO_DIFFERENCE.format("p99")),
         page_row("p50 of fewer", _few_reads(300), _NO_DIFFERENCE.format("p50")),
         page_row("none of four", _few_reads(4),
