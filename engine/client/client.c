@@ -149,14 +149,19 @@ static void retransmit(struct rpc_client *rpc, uint64_t now)
 	}
 
 	for (call = TAILQ_FIRST(&rpc->sent); call; call = next) {
+		bool overdue = timer_overdue(call, rpc->timing, now);
+
 		next = TAILQ_NEXT(call, link);
-		if (timer_overdue(call, rpc->timing, now))
+		if (overdue)
 			say_silent(rpc);
 		else if (!is_orphaned(rpc, call))
 			continue;
 		if (!can_retransmit(rpc, call))
 			continue;
 		if (should_reconnect(rpc, call, now)) {
+			if (!overdue)
+				snprintf(rpc->link.why, sizeof(rpc->link.why),
+					 "the Kerberos keys for a call's reply are gone");
 			client_lose(rpc, -ETIMEDOUT);
 			return;
 		}

@@ -321,6 +321,7 @@ def test_a_call_is_sent_again_once_no_key_can_verify_its_reply(
     )
     assert (ran.error, ran.result.sound) == ("", True)
     assert ran.result.reconnects == (version == 4)
+    assert ran.said("the Kerberos keys for a call's reply are gone") == (version == 4)
     assert ran.result.took < seconds * SECOND
 
 
