@@ -264,7 +264,7 @@ def at_ticks(axes: Axes, ticks: Sequence[float], *, doublings: bool) -> None:
     if doublings:
         axes.set_xscale("log", base=2)
         axes.set_xlabel(f"{axes.get_xlabel()}{_LOG}")
-    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_xticks(ticks, [_NUMBERS.format(x=tick) for tick in ticks])
     axes.minorticks_off()
     from_zero(axes)
 
