@@ -112,7 +112,7 @@ struct run {
 static void say_refusal(const char *where, const struct pool_error *err)
 {
 	if (err->column)
-		say("column %zu: %s", err->column, err->reason);
+		say("%s: column %zu: %s", where, err->column, err->reason);
 	else
 		say("%s: %s", where, err->reason);
 }
@@ -122,12 +122,23 @@ static int read_pool(const char *text, struct pool *pool)
 	struct pool_search search;
 	struct pool_error err;
 	int error = pool_find(text, NULL, pool, &search);
+	bool told = false;
 
-	for (unsigned int i = search.first; error && i < search.end; i++)
-		say_refusal(search.places[i].variable ?: "pool", &search.places[i].err);
+	for (unsigned int i = search.first; error && i < search.end; i++) {
+		const struct pool_place *place = &search.places[i];
+
+		if (!place->text)
+			continue;
+		say_refusal(place->variable ?: "pool", &place->err);
+		told = true;
+	}
+	if (error && !told)
+		say("pool=%s: neither NFSMULTI_POOLS nor IOTRAP_MOUNT_POOLS is set; a directory "
+		    "begins with a slash, an export with nfs://",
+		    text);
 	if (error || !pool_resolve(pool, pool_getaddrinfo, &err))
 		return error;
-	say_refusal("pool", &err);
+	say_refusal(search.places[search.first].variable ?: "pool", &err);
 	pool_free(pool);
 	return -EINVAL;
 }

@@ -137,6 +137,29 @@ def test_a_name_does_not_speak_to_the_terminal(tmp_path: Path, name: bytes) -> N
     assert f'find directory "{_NAMES[name]}": ' in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "pools", "refusal"),
+    [
+        ("nope", {}, "pool=nope: neither NFSMULTI_POOLS nor IOTRAP_MOUNT_POOLS is set"),
+        ("nope", {"NFSMULTI_POOLS": "a:/x"}, "NFSMULTI_POOLS: .* known: a"),
+        ("nope", {"IOTRAP_MOUNT_POOLS": "a:/x"}, "IOTRAP_MOUNT_POOLS: .* known: a"),
+        ("a", {"NFSMULTI_POOLS": "a:/x,"}, "NFSMULTI_POOLS: column 6: "),
+        ("a", {"NFSMULTI_POOLS": "a:nfs://no.invalid/x"}, "NFSMULTI_POOLS: column 3: "),
+        ("/x,", {}, "pool: column 4: "),
+    ],
+)
+def test_pools_that_are_not_there(
+    monkeypatch: pytest.MonkeyPatch, name: str, pools: dict[str, str], refusal: str
+) -> None:
+    """The harness says the last line: it names the variable that is set."""
+    for variable in ("NFSMULTI_POOLS", "IOTRAP_MOUNT_POOLS"):
+        monkeypatch.delenv(variable, raising=False)
+    for variable, text in pools.items():
+        monkeypatch.setenv(variable, text)
+    with pytest.raises(HarnessError, match=f"^{refusal}"):
+        export.info(name)
+
+
 @pytest.mark.parametrize("words", ["keytab=/k&sec=sys", "server_principal=nfs@x", "tls_ca=/ca.pem"])
 def test_security_that_nothing_uses(words: str) -> None:
     """As a job refuses it: what was asked in clear would say nothing of it."""
