@@ -39,7 +39,7 @@ def old(tmp_path: Path) -> Path:
 
 _CONTEXT = "it is gone since 0.7.0: each connection has a context of its own; leave it out"
 _GONE = {
-    "gss_context": ("gss_context=job\nsecurity=krb5\npool={url}", _CONTEXT),
+    "gss_context": ("gss_context=connection\nsecurity=krb5\npool={url}", _CONTEXT),
     "gss_context of a path": ("pool={url}&sec=krb5&gss_context=job", _CONTEXT),
     "meta_create": (
         "metadata=1\nmeta_create=exclusive\npool={url}",
@@ -113,7 +113,7 @@ def test_a_directory_without_a_mark_is_named_with_what_removes_it(old: Path) -> 
         assert done.status == 1
         assert done.stdout.startswith(f"{said} if it is yours: ")
         assert (nas / _DIRECTORY / "nfsmulti-randread").exists()
-    by_hand = done.stdout.partition("if it is yours: ")[2].replace("POOL", str(nas))
+    by_hand = done.stdout.partition("if it is yours: ")[2]
     run(["sh", "-c", by_hand], timeout=60).check()
     assert not note.exists()
     assert [str(file.relative_to(nas)) for file in nas.rglob("*")] == ["mine", "mine/file"]

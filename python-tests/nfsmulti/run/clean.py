@@ -78,7 +78,7 @@ def _paths_of(pool: str) -> set[str]:
     return {path.partition("?")[0] for path in split_pool(pool)}
 
 
-def _by_hand(name: str, pool: str = "POOL") -> str:
+def _by_hand(name: str, pool: str) -> str:
     """Say what removes a directory of which nothing proves that a run has made it."""
     words = [shown(built("nfsmulti-export")), "remove-unmarked", pool, name]
     return f"; if it is yours: {shlex.join(words)}"
@@ -96,7 +96,7 @@ def _removed(told: _Told, run: Path, left: Leftover) -> bool:
             gone = left.remove(run)
         except HarnessError as error:
             unknown = isinstance(error, export.UnmarkedError)
-            hint = f"{_by_hand(left.directory)} && {forget}" if unknown else ""
+            hint = f"{_by_hand(left.directory, left.pool)} && {forget}" if unknown else ""
             text = f"{left.directory}/ is NOT removed: {error}{hint}"
             told.say(left.directory, "failed", text)
             return False
