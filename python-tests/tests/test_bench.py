@@ -14,7 +14,7 @@ from conftest import call_harness
 from engine_helpers import anybody_names, eventually
 from rich.console import Console
 
-from nfsmulti.bench import cost
+from nfsmulti.bench import cost, peers
 from nfsmulti.bench.command import OnSink, choose, choose_cores
 from nfsmulti.bench.cost import (
     CLIENT_COST,
@@ -309,13 +309,16 @@ def test_a_yardstick_is_measured(tmp_path: Path) -> None:
     headers = [f"-I{ROOT}/engine/fio", f"-I{headers_of(like)}"]
     argv = [compiler, *_FLAGS, *headers, "-o", str(library), str(tmp_path / "y.c")]
     run(argv, timeout=60).check()
-    found = _on_sink(Case("randread", "4k", 8), YARDSTICK, tmp_path, library)
+    found = _on_sink(Case("randread", "4k", 8), YARDSTICK, tmp_path, peers.yardstick(library))
     assert found.status == "done", found.why
 
 
-def test_a_yardstick_that_is_not_there_ends_it(tmp_path: Path) -> None:
-    with pytest.raises(HarnessError, match=r"--yardstick .*/y\.so: there is no such file"):
-        call_harness("bench", "client-cost", "--yardstick", str(tmp_path / "y.so"))
+def test_a_yardstick_that_fio_does_not_load_ends_it(tmp_path: Path) -> None:
+    """Before fio's source is fetched for the peer. A source is what 0.6.0 took."""
+    (tmp_path / "y.c").write_text(_YARDSTICK)
+    for name, why in (("y.so", "there is no such file"), ("y.c", "fio does not load it")):
+        with pytest.raises(HarnessError, match=rf"--yardstick .*/{name}: {why}"):
+            call_harness("bench", "client-cost", "--yardstick", str(tmp_path / name))
 
 
 def test_what_is_no_build_for_this_fio_ends_it(tmp_path: Path) -> None:

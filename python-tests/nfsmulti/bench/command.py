@@ -206,10 +206,7 @@ def client_cost(
     own = peers.own_options(option or [])
     other = peers.other_build(engine or Engine.built().library) if builds else None
     place = OnSink(choose_cores())
-    if yardstick and not yardstick.is_file():
-        what = f"--yardstick {shown(yardstick)}: there is no such file"
-        raise HarnessError(what, "name a fio engine that is compiled")
-    limit = yardstick and yardstick.absolute()
+    limit = yardstick and peers.yardstick(yardstick)
     plain = not builds and any(not case.version and not case.operation for case in cases)
     peer = peers.peer_fio(_out.print) if plain else None
     about = place.about

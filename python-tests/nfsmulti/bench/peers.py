@@ -69,6 +69,17 @@ def other_build(file: Path) -> Path:
     raise HarnessError(f"--engine {shown(file)}: {what}", "name the libnfsmulti.so of a build")
 
 
+def yardstick(file: Path) -> Path:
+    """Return the whole path of a user's engine. Raises HarnessError where fio does not load it."""
+    what = "there is no such file"
+    if file.is_file():
+        asked = [find("fio"), f"--enghelp=./{file.name}"]
+        if run(asked, timeout=_ASK_SECONDS, cwd=file.parent).status == 0:
+            return file.absolute()
+        what = "fio does not load it"
+    raise HarnessError(f"--yardstick {shown(file)}: {what}", "name a fio engine that is compiled")
+
+
 def fingerprint(build: Path) -> str:
     """Tell a build from others, as "sha256 2c26b46b68ff"."""
     return f"sha256 {hashlib.sha256(build.read_bytes()).hexdigest()[:12]}"
