@@ -123,7 +123,7 @@ def test_what_is_mistyped_is_said_last_before_anything_is_installed(
         ("lab kernel --guest=uml -- true", "the kernel lab has one kernel, so leave it out"),
         ("faults --only STALE", "--only is gone since 0.7.0: use --filter"),
         ("run dd --directory a", "the pool's URL may name one below the export"),
-        ("run dd --keep", "the command of a cell (report.md) makes its files again"),
+        ("run dd --keep", "a cell's command (cells/CELL/command) makes its files"),
         ("compare --format junit", "--format junit is gone since 0.7.0: use --format json"),
         ("compare --over nconnect", "use --factors in one run, whose page compares them"),
         ("compare --format=junit", "--format junit is gone since 0.7.0: use --format json"),

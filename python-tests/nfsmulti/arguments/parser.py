@@ -25,7 +25,7 @@ Table = Mapping[str, Any]
 GONE = {
     "--directory": "--directory is gone since 0.7.0: the pool's URL may name one below the export",
     "--guest": "--guest is gone since 0.7.0: the kernel lab has one kernel, so leave it out",
-    "--keep": "--keep is gone since 0.7.0: the command of a cell (report.md) makes its files again",
+    "--keep": "--keep is gone since 0.7.0: a cell's command (cells/CELL/command) makes its files",
     "--over": "--over is gone since 0.7.0: use --factors in one run, whose page compares them",
     "--only": "--only is gone since 0.7.0: use --filter",
     "--format junit": "--format junit is gone since 0.7.0: use --format json",
