@@ -8,18 +8,19 @@ there is of NFSv4.1's clients.
 from __future__ import annotations
 
 import functools
+import os
 import re
 import secrets
 import sys
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from cffi import FFI
 from xdrlib3 import Unpacker
 
-from nfsmulti.paths import PYTHON_TESTS, built
 from servers.rpc import RPCSEC_GSS, Hyper, xdr
 from servers.scripted.call import Arguments, Call, Results, decode
 from servers.scripted.files import (
@@ -100,6 +101,7 @@ class UnheardError(Exception):
     """The script wants a compound to be as if it had never come."""
 
 
+_SERVERS = Path(__file__).parents[1]
 # Logs a procedure or operation about a file, and gives the script's answer.
 Ask = Callable[[Procedure, Arguments, Node | None], tuple[Call, Results]]
 
@@ -109,10 +111,11 @@ def _library() -> tuple[FFI, CData]:
     """Return the library and what reads its headers, as far as they are its interface."""
     ffi = FFI()
     for name in ("core/call.h", "core/files.h", "scripted/hooks.h"):
-        text = (PYTHON_TESTS / "servers" / name).read_text()
+        text = (_SERVERS / name).read_text()
         ffi.cdef(re.sub(r"(?ms)/\*.*?\*/|^#.*?$|^static inline.*?^}$", "", text))
     ffi.cdef("uint64_t attributes_all(void);")
-    return ffi, ffi.dlopen(str(built("libnfsmulti-hooks.so")))
+    build = os.environ.get("NFSMULTI_BUILD_DIR") or _SERVERS.parents[1] / "build"
+    return ffi, ffi.dlopen(str(Path(build, "libnfsmulti-hooks.so").resolve()))
 
 
 class Core:
