@@ -139,12 +139,12 @@ def test_the_installed_harness_has_what_its_commands_import(unpacked: Path, tmp_
     asked = (
         "from importlib import import_module\n"
         "from nfsmulti.arguments import COMMANDS\n"
-        "for table in COMMANDS.values():\n"
-        "    print(import_module(table['call'].partition(':')[0]).__file__)"
+        "for name in COMMANDS.keys() - {'test', 'faults', 'soak'}:\n"  # they need a clone
+        "    print(import_module(COMMANDS[name]['call'].partition(':')[0]).__file__)"
     )
     files = _asked(unpacked, tmp_path, asked).split()
     assert all(Path(file).is_relative_to(unpacked) for file in files)
-    assert any(file.endswith("faults.py") for file in files)
+    assert any(file.endswith("doctor.py") for file in files)
 
 
 def test_the_installed_harness_finds_engine_and_jobfiles(unpacked: Path, tmp_path: Path) -> None:
