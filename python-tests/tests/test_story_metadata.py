@@ -183,9 +183,9 @@ def test_versions_of_an_operation_stand_side_by_side() -> None:
     made = made_runs.metadata()
     later = changed(made, factors=lambda cell: {**cell.factors, "version": "4.1"})
     both = dataclasses.replace(made, cells=[*made.cells, *later.cells])
-    rows = re.findall(r"\| (\w+ v\S+) \|", report_of(both))
+    rows = re.findall(r"\| (\w+, NFSv\S+) \|", report_of(both))
     operations = ("create", "getattr", "lookup", "remove")
-    assert rows[:8] == [f"{one} v{version}" for one in operations for version in ("3", "4.1")]
+    assert rows[:8] == [f"{one}, NFSv{version}" for one in operations for version in ("3", "4.1")]
 
 
 def _creates(
