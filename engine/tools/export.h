@@ -123,9 +123,6 @@ int tree_make(struct export *export, const char *name);
 /* Calls `each` for all that lies in directory `name`; "" is the export's root. */
 int tree_list(struct export *export, const char *name, void (*each)(const struct names_item *item));
 
-/* Counts all entries below directory `name` in its file system. */
-int tree_usage(struct export *export, const char *name, struct tree_count *count);
-
 /*
  * Removes directory `name` and all below it; counts what was removed, `name` as well.
  *

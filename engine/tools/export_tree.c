@@ -156,11 +156,10 @@ struct level {
 	uint32_t left_count;
 };
 
-/* A walk through all entries below a directory, of any depth; a removal takes the deepest first. */
+/* A removal of all entries below a directory, of any depth: the deepest go first. */
 struct walk {
 	struct export *export;
 	struct tree_count *count;
-	bool removes;
 	char *mark;	      /* NULL: the directory needs none */
 	struct level *levels; /* the first one's page has one item: the directory itself */
 	unsigned int depth;
@@ -237,10 +236,7 @@ static int take_item(struct walk *walk, struct level *level, struct names_item *
 		item->status = "it was removed, and is there again";
 		return leave_item(walk, level, "remove", item, -EEXIST);
 	} else if (item->error && item->error != -ENOENT) {
-		return walk->removes ? leave_item(walk, level, "find", item, item->error)
-				     : fail_in_walk(walk, "find", item, item->error);
-	} else if (!item->error && !walk->removes) {
-		count_item(item, walk->count);
+		return leave_item(walk, level, "find", item, item->error);
 	}
 	return 0;
 }
@@ -272,25 +268,24 @@ static int end_item(struct walk *walk, struct level *level, struct names_item *i
 }
 
 /*
- * Ends a page; a removal removes what is left of it. If it removed any, the listing starts again:
- * the server's cookies may be invalid. If it removed none, the listing goes on.
+ * Ends a page: removes what is left of it. If that was any, the listing starts again, since the
+ * server's cookies may be invalid; else it goes on.
  */
 static int end_page(struct walk *walk)
 {
 	struct level *level = lowest(walk);
 	struct export_items *items = &level->items;
-	int error = 0;
+	int error;
 
 	free(level->gone);
 	level->gone = NULL;
 	for (uint32_t i = 0; walk->mark && walk->depth == 2 && i < items->count; i++)
 		if (!strcmp(items->items[i].name, walk->mark)) /* the mark goes last */
 			items->items[i] = (struct names_item){.name = walk->mark, .error = -ENOENT};
-	if (walk->removes)
-		error = export_remove(walk->export, &level->dir, items->items, items->count, false)
-				?: export_remove(walk->export, &level->dir, items->items,
-						 items->count, true);
-	for (uint32_t i = 0; walk->removes && !error && i < items->count; i++)
+	error = export_remove(walk->export, &level->dir, items->items, items->count, false)
+			?: export_remove(walk->export, &level->dir, items->items, items->count,
+					 true);
+	for (uint32_t i = 0; !error && i < items->count; i++)
 		error = end_item(walk, level, &items->items[i]);
 	if (walk->depth == 1) {
 		*items = (struct export_items){0};
@@ -335,9 +330,7 @@ static int go_down(struct walk *walk, struct names_item *item)
 	if (!memcmp(item->identity.fsid, own->fsid, sizeof(own->fsid)))
 		error = export_enter(walk->export, &lowest(walk)->dir, item, false, &below.dir);
 	if (error)
-		return walk->removes	 ? leave_item(walk, lowest(walk), "go into", item, error)
-		       : error == -EXDEV ? 0
-					 : error;
+		return leave_item(walk, lowest(walk), "go into", item, error);
 	grown = reallocarray(walk->levels, walk->depth + 1, sizeof(*walk->levels));
 	if (!grown) {
 		export_leave(walk->export, &below.dir);
@@ -424,7 +417,7 @@ static int go_through(struct walk *walk)
 	return error ?: walk->left_error;
 }
 
-/* Walks through directory `name`. A removal accepts that `name`, but not its parent, is missing. */
+/* `name`, but not its parent, may be missing. */
 static int walk_through(struct walk *walk, const char *name)
 {
 	char copy[NAME_ROOM], *last;
@@ -443,25 +436,19 @@ static int walk_through(struct walk *walk, const char *name)
 	if (!error && walk->levels) {
 		walk->levels[walk->depth++] = first;
 		error = go_through(walk);
-	} else if (walk->removes && error == -ENOENT) {
+	} else if (error == -ENOENT) {
 		error = 0;
 	} else {
-		error = export_fail(walk->export, walk->removes ? "remove" : "find", name,
-				    error ?: -ENOMEM, item.status);
+		error = export_fail(walk->export, "remove", name, error ?: -ENOMEM, item.status);
 	}
 	free(walk->levels);
 	export_leave(walk->export, &first.dir);
 	return error;
 }
 
-int tree_usage(struct export *export, const char *name, struct tree_count *count)
-{
-	return walk_through(&(struct walk){.export = export, .count = count}, name);
-}
-
 int tree_remove(struct export *export, const char *name, char *mark, struct tree_count *count)
 {
-	struct walk walk = {.export = export, .count = count, .removes = true, .mark = mark};
+	struct walk walk = {.export = export, .count = count, .mark = mark};
 
 	return walk_through(&walk, name);
 }

@@ -22,7 +22,6 @@ static const char usage[] =
 	"Usage: nfsmulti-export info POOL\n"
 	"       nfsmulti-export make POOL DIR\n"
 	"       nfsmulti-export list POOL [DIR]\n"
-	"       nfsmulti-export usage POOL DIR\n"
 	"       nfsmulti-export remove POOL DIR MARK\n"
 	"       nfsmulti-export remove-empty POOL DIR\n"
 	"       nfsmulti-export remove-unmarked POOL DIR\n"
@@ -35,7 +34,6 @@ static const char usage[] =
 	"          that its export takes, or \"flavors_error\"\n"
 	"  make    one new directory, under a free name; then checks that each path shows it\n"
 	"  list    what lies in a directory, over the first path of POOL\n"
-	"  usage   entries and bytes below a directory\n"
 	"  remove  a directory and all below it. Prints what was removed, each second, and\n"
 	"          at the end. A missing DIR is no error.\n"
 	"          DIR must hold a directory MARK, a name that only the maker of DIR knows:\n"
@@ -506,16 +504,6 @@ static int list(struct run *run, const char *name)
 	return tree_list(&run->exports[0], name, tell_item) ? failed(run, 0) : 0;
 }
 
-static int tell_usage(struct run *run, const char *name)
-{
-	struct tree_count count = {0};
-
-	if (tree_usage(&run->exports[0], name, &count))
-		return failed(run, 0);
-	tell_count(&count);
-	return 0;
-}
-
 static int remove_tree(struct run *run, const char *name)
 {
 	struct tree_count count = {0};
@@ -544,7 +532,6 @@ static const struct command {
 	{"info", info, 0, 0, false, NULL},
 	{"make", make, 1, 1, false, NULL},
 	{"list", list, 0, 1, true, NULL},
-	{"usage", tell_usage, 1, 1, true, NULL},
 	{"remove", remove_tree, 2, 2, true, NULL},
 	{"remove-empty", remove_tree, 1, 1, true, ""},
 	{"remove-unmarked", remove_tree, 1, 1, true, NULL},

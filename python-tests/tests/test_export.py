@@ -39,11 +39,6 @@ def there(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
     return place
 
 
-def _usage(pool: str, directory: str) -> export.Usage:
-    """Return what nfsmulti-export counts below a directory."""
-    return export._usage(export._call("usage", pool, directory, seconds=60))
-
-
 def test_what_paths_offer(there: Place) -> None:
     found = export.info(there.pool)
     assert [path.label for path in found] == list(there.labels)
@@ -69,7 +64,6 @@ def test_a_directory_from_its_making_to_its_removal(there: Place) -> None:
     listed = {one.name: one.type for one in export.listing(there.pool)}
     assert listed == {"foreign": "directory", "run": "directory"}
     assert export.listing(there.pool, "run/a/b") == [export.Entry("n\xe4me", "file", 3)]
-    assert _usage(there.pool, "run") == export.Usage(entries=1506, bytes=3003)
     with pytest.raises(HarnessError, match='"run" is there already, and is not ours'):
         export.make(there.pool, "run")
     with pytest.raises(HarnessError, match='"link": Not a directory'):
@@ -195,7 +189,7 @@ _DEEP = 1500  # levels
 
 
 def test_a_directory_is_as_deep_as_it_may_be(place: Place) -> None:
-    """Counted and removed with few descriptors, whatever lies below: a mount needs some."""
+    """Removed with few descriptors, whatever lies below: a mount needs some."""
     above = os.open(place.files, os.O_PATH)
     for name in ["run", *["deep"] * _DEEP]:
         os.mkdir(name, dir_fd=above)
@@ -206,9 +200,8 @@ def test_a_directory_is_as_deep_as_it_may_be(place: Place) -> None:
     os.close(above)
     limited = [*place.enter, "prlimit", "--nofile=100:100", str(built("nfsmulti-export"))]
     try:
-        for word, entries in (("usage", _DEEP + 1), ("remove-unmarked", _DEEP + 2)):
-            done = run([*limited, word, place.pool, "run"], timeout=300, env=place.env)
-            assert json.loads(done.stdout.splitlines()[-1])["entries"] == entries, done.stderr
+        done = run([*limited, "remove-unmarked", place.pool, "run"], timeout=300, env=place.env)
+        assert json.loads(done.stdout.splitlines()[-1])["entries"] == _DEEP + 2, done.stderr
         assert list(place.files.iterdir()) == []
     finally:  # Python removes no directory that is as deep, and later tests would fail for that
         run(["rm", "-rf", str(place.files / "run")], timeout=300)
@@ -225,7 +218,6 @@ def test_a_removal_ends_at_a_mount(tmp_path: Path) -> None:
 mount --bind theirs away/run/a/bound
 mount -t tmpfs none away/run/b/other
 echo 1 >away/run/b/other/file
-"$1" usage "$PWD/away" run
 ! "$1" remove "$PWD/away" run mark >removed
 tail -n 1 removed
 grep -q 1 away/run/b/other/file
@@ -237,7 +229,7 @@ tail -n 1 removed
     done = run(argv, timeout=60, cwd=tmp_path)
     assert done.status == 0, done.stderr
     said = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [one["entries"] for one in said] == [7, 2, 6]
+    assert [one["entries"] for one in said] == [2, 6]
     (line,) = done.stderr.splitlines()
     other = r"another file system: unmount it, or remove it by hand \(.*\): 2 entries stay"
     assert re.search(rf'away: go into "run/(a/bound|b/other)": {other}', line)
@@ -255,7 +247,6 @@ def test_a_removal_ends_at_another_file_system(version: int, more: int) -> None:
         server.export.files.find("run/a/other").fsid += more
         url = server.url_of(version)
         export.make(url, "run/mark")
-        assert _usage(url, "run") == export.Usage(entries=6, bytes=4)
         with pytest.raises(HarnessError, match='go into "run/a/other": another file system'):
             export.remove(url, "run", "mark")
         assert {one.name for one in export.listing(url, "run")} == {"a", "mark"}
@@ -439,7 +430,7 @@ def test_a_server_that_asks_to_wait_for_ever() -> None:
         first = threads.submit(_wait_for_ever, 3, "remove-unmarked", Nfs.REMOVE)
         second = threads.submit(_wait_for_ever, 4, "remove-unmarked", Nfs4.REMOVE)
         third = threads.submit(_wait_for_ever, 3, "info", Nfs.FSINFO)
-        fourth = threads.submit(_wait_for_ever, 3, "usage", Nfs.READDIR)
+        fourth = threads.submit(_wait_for_ever, 3, "list", Nfs.READDIR)
     said = "the server has asked to wait for too long"
     for done, word in ((first.result(), "NFS3ERR_JUKEBOX"), (second.result(), "NFS4ERR_DELAY")):
         assert done.status == 1
