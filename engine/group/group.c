@@ -315,8 +315,12 @@ static int open_conn(struct group *group, uint32_t number)
 {
 	struct path *path = group->paths[number % group->path_count];
 	const struct conn_ops *ops = path->config.dir ? &conn_mount : &conn_nfs;
+	int error = ops->open(&group->conns[number], path, &group->job, number);
+	struct conn *conn = group->conns[number];
 
-	return ops->open(&group->conns[number], path, &group->job, number);
+	if (!error)
+		conn->polled_epoch = *conn->poll_epoch - 1; /* not in epoll yet */
+	return error;
 }
 
 /* Begins to open all connections at once. With nclients= await_conns() opens a few at a time. */
@@ -331,24 +335,20 @@ static int open_conns(struct group *group)
 	return error;
 }
 
-static int watch_conns(struct group *group)
+static int cannot_watch(const struct group *group, int error)
 {
-	int error = 0;
+	group->job.log("epoll cannot watch the connections: %s: use fewer, or raise the limit "
+		       "(ulimit -n, sysctl fs.epoll.max_user_watches)",
+		       strerror(-error));
+	return error;
+}
 
+static int open_epoll(struct group *group)
+{
 	if (!group->job.polled)
 		return 0;
 	group->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (group->epoll_fd < 0)
-		error = -errno;
-	for_each_conn (group, conn) {
-		conn->polled_epoch = *conn->poll_epoch - 1; /* not in epoll yet */
-		error = error ?: update_epoll(group, conn);
-	}
-	if (error)
-		group->job.log("epoll cannot watch the connections: %s: use fewer, or raise the "
-			       "limit (ulimit -n, sysctl fs.epoll.max_user_watches)",
-			       strerror(-error));
-	return error;
+	return group->epoll_fd < 0 ? cannot_watch(group, -errno) : 0;
 }
 
 /* One step of opening a connection, or of leaving: 0, -EINPROGRESS, or another negative errno. */
@@ -362,7 +362,10 @@ static int make_ready(struct group *group, uint32_t number)
 	if (error)
 		return error;
 	error = conn->ops->ready ? conn->ops->ready(conn) : 0;
-	return error && error != -EINPROGRESS && failover_do_without(group, conn) ? 0 : error;
+	if (error == -EINPROGRESS || (error && !failover_do_without(group, conn)))
+		return error;
+	error = update_epoll(group, conn);
+	return error ? cannot_watch(group, error) : 0;
 }
 
 static int opened(struct group *group, uint32_t number)
@@ -386,8 +389,9 @@ static bool is_done(const struct group *group, uint32_t number)
 /* Connections that are being opened, or are leaving. */
 struct awaited {
 	group_step *step;
-	bool opens; /* client_start= may hold some back, and ticks come to those that are done */
-	struct pollfd *polls; /* of the `pending` connections that have begun and are not done */
+	bool opens; /* client_start= may hold some back, and those that are done stay at work */
+	/* Of the `pending` connections that have begun and are not done; and one for epoll. */
+	struct pollfd *polls;
 	uint32_t first;	      /* all before this one are done */
 	uint32_t pending, most;
 	uint32_t done;
@@ -441,9 +445,9 @@ static int step_conns(struct group *group, struct awaited *awaited)
 /*
  * Takes steps until all connections are done, from the first on: with nclients= a few at a time,
  * since servers queue few new connections, and Linux's closes the oldest of more than 64 that it
- * does not know yet. `opens`: those that are done get ticks meanwhile. `time`: gives up if no
- * further connection is done for so many nanoseconds; 0: no limit, since the steps end by
- * themselves.
+ * does not know yet. `opens`: those that are done get ticks and their replies meanwhile. `time`:
+ * gives up if no further connection is done for so many nanoseconds; 0: no limit, since the steps
+ * end by themselves.
  */
 static int await_conns(struct group *group, group_step *step, bool opens, uint64_t time,
 		       bool (*stop)(void))
@@ -456,17 +460,15 @@ static int await_conns(struct group *group, group_step *step, bool opens, uint64
 		.most = group->job.clients ? min_of(count, (uint32_t)CLIENTS_AT_ONCE) : count,
 	};
 	struct patience patience = patience_begin(clock_now(), time);
-	bool unpolled = group->unpolled;
 	int error = 0;
 
-	awaited.polls = calloc(max_of(count, 1u), sizeof(*awaited.polls));
+	awaited.polls = calloc((size_t)count + 1, sizeof(*awaited.polls));
 	if (!awaited.polls)
 		return -ENOMEM;
 	for_each_conn (group, conn)
 		if (conn)
 			conn->ready = false;
 	set_due(group, UINT64_MAX);
-	group->unpolled = true;
 	while (!error) {
 		uint32_t done = awaited.done;
 
@@ -477,12 +479,15 @@ static int await_conns(struct group *group, group_step *step, bool opens, uint64
 			tick_due(group);
 		if (awaited.done != done)
 			patience = patience_begin(clock_now(), time);
-		error = wait_part(awaited.polls, awaited.pending,
+		awaited.polls[awaited.pending] = (struct pollfd){
+			.fd = opens ? group->epoll_fd : -1, .events = POLLIN};
+		error = wait_part(awaited.polls, awaited.pending + 1,
 				  awaited.held ? START_MS : WAIT_SLICE_MS, time ? &patience : NULL,
 				  stop);
+		if (awaited.polls[awaited.pending].revents)
+			reap_polled(group, false);
 	}
 	free(awaited.polls);
-	group->unpolled = unpolled;
 	set_due(group, 0);
 	return error;
 }
@@ -588,8 +593,8 @@ int group_open(struct group *group, struct path **paths, uint32_t path_count, ui
 	group->conns = calloc(count, sizeof(*group->conns));
 	group->due = group->job.clients ? calloc(count, sizeof(*group->due)) : NULL;
 	error = group->conns && !group->due == !group->job.clients ? 0 : -ENOMEM;
-	error = error ?: open_memory(group) ?: open_conns(group)
-			?: await_conns(group, make_ready, true, 0, stop) ?: watch_conns(group);
+	error = error ?: open_memory(group) ?: open_epoll(group) ?: open_conns(group)
+			?: await_conns(group, make_ready, true, 0, stop);
 	if (error && error != -EINTR && group->job.clients && group->conns)
 		say_opened(group, error);
 	if (error)
