@@ -83,19 +83,6 @@ __attribute__((constructor)) static void leave_before_fork(void)
 	pthread_atfork(leave_all, NULL, begin_anew);
 }
 
-/* Logs ignored arguments, unless they are exactly those that were logged last. */
-static void tell_ignored(const struct pool *pool)
-{
-	static char told[POOL_IGNORED_MAX];
-	char words[POOL_IGNORED_MAX];
-
-	pool_ignored(pool, words);
-	if (!*words || !strcmp(words, told))
-		return;
-	memcpy(told, words, sizeof(told));
-	job_log("pool: ignored arguments of libnfs that have no effect here: %s", words);
-}
-
 /* Keeps the paths if this job can share them, else finds its own. The caller holds the lock. */
 static int recall(struct thread_data *td)
 {
@@ -109,8 +96,6 @@ static int recall(struct thread_data *td)
 		forget();
 		kept.error = pool_paths_init(&kept.paths, td, 1);
 		kept.terms = terms;
-		if (!kept.error)
-			tell_ignored(&kept.paths.pool);
 	}
 	return kept.error ?: metadata_check_pool(td, &kept.paths.pool);
 }

@@ -13,21 +13,15 @@ struct reading {
 	struct span words[TERMS_MAX]; /* of the arguments so far */
 	uint32_t count;
 
-	const struct term *term; /* NULL: the argument is ignored */
-	char name[QUOTED_MAX];	 /* the argument's word, as written */
-	const char *at;		 /* the value in the text, or the word where there is no value */
-	const char *value;	 /* decoded; "1" where there is no value */
+	const struct term *term;
+	char name[QUOTED_MAX]; /* the argument's word, as written */
+	const char *at;	       /* the value in the text, or the word where there is no value */
+	const char *value;     /* decoded; "1" where there is no value */
 };
 
 /* Refuses the argument. The format begins with a %s for its word. */
 #define REFUSE(reading, format, ...) \
 	scanner_refuse((reading)->list, (reading)->at, format, (reading)->name, ##__VA_ARGS__)
-
-/* Arguments that are ignored, so that a URL for libnfs works unchanged. */
-static const char *const ignored[] = {
-	"auto-traverse-mounts", "autoreconnect", "debug", "dircache", "if", "readahead",
-	"tcp-syncnt",		"xid",
-};
 
 /* Sets the term. Two words may name one term (nfsport and port): their values must agree. */
 static int set(struct reading *reading, unsigned int number)
@@ -219,17 +213,11 @@ static int find_term(struct reading *reading, struct span word)
 	for_each_term (term)
 		if (term->in_path && has_word(term->in_path, word))
 			reading->term = term;
-	for (uint32_t i = 0; i < ARRAY_SIZE(ignored) && !reading->term; i++)
-		if (span_is(word, ignored[i])) {
-			reading->path->ignored |= 1u << i;
-			return 0;
-		}
 	return reading->term ? 0 : refuse_unknown(reading->list, word);
 }
 
 static int read_value(struct reading *reading)
 {
-	bool bare = !reading->term || reading->term->kind == TERM_FLAG;
 	struct scanner *list = reading->list;
 	char *value = NULL;
 	int err = 0;
@@ -237,11 +225,11 @@ static int read_value(struct reading *reading)
 	if (scanner_take(list, '=')) {
 		reading->at = list->at;
 		err = scanner_decode(list, scanner_until(list, "&,"), &value);
-	} else if (!bare) {
+	} else if (reading->term->kind != TERM_FLAG) {
 		return REFUSE(reading, "%s needs a value: %s=...", reading->name);
 	}
 	reading->value = value ?: "1";
-	if (!err && reading->term)
+	if (!err)
 		err = read_term(reading) ?: check_rdma(reading);
 	free(value);
 	return err;
@@ -265,18 +253,4 @@ int arguments_read(struct scanner *list, struct pool_path *path)
 			return err;
 	} while (scanner_take(list, '&'));
 	return 0;
-}
-
-void pool_ignored(const struct pool *pool, char *words)
-{
-	unsigned int set = 0;
-	size_t length = 0;
-
-	for (unsigned int i = 0; i < pool->count; i++)
-		set |= pool->paths[i].ignored;
-	words[0] = '\0';
-	for (size_t i = 0; i < ARRAY_SIZE(ignored); i++)
-		if (set >> i & 1)
-			length += (size_t)snprintf(words + length, POOL_IGNORED_MAX - length,
-						   "%s%s", length ? ", " : "", ignored[i]);
 }

@@ -45,7 +45,6 @@ struct pool_path {
 	char *host;   /* PATH_NFS: as written, no brackets, range expanded; connect to `addr` */
 	char *export; /* PATH_NFS: begins with "/" */
 	struct terms terms;	      /* PATH_NFS: those that the path names itself */
-	unsigned int ignored;	      /* a bit for each of libnfs's arguments that was ignored */
 	struct sockaddr_storage addr; /* PATH_NFS: valid after pool_resolve(); port 0 */
 	socklen_t addr_len;	      /* 0 before pool_resolve() */
 	/*
@@ -64,11 +63,6 @@ struct pool {
 
 /* Reads a list of paths (not a name). Returns 0, or -EINVAL / -ENOMEM with *err. */
 int pool_parse(const char *text, struct pool *pool, struct pool_error *err);
-
-/* Writes the ignored arguments of libnfs's URLs, such as "debug, readahead", into `words`, of
- * POOL_IGNORED_MAX bytes; "" where there are none. */
-#define POOL_IGNORED_MAX 128
-void pool_ignored(const struct pool *pool, char *words);
 
 /* The first path that is a kernel mount; NULL: there is none. */
 const struct pool_path *pool_first_mount(const struct pool *pool);

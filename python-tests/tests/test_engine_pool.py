@@ -171,16 +171,6 @@ def _expect_remotes(place: Place, pool: str, addresses: Sequence[str], **options
     assert [line.remote.rpartition(":")[0] for line in result.stats] == addresses
 
 
-def test_libnfs_arguments_that_mean_nothing_here_are_named_once(exported: Place, lab: Lab) -> None:
-    pool = f"{lab.path(0)}&readahead=65536&debug=0,{lab.path(1)}&debug=1&if=eth0"
-    entries = {"metadata": 1, "shared_dir": 1, "bs": 1, "size": 2}
-    for job in ({"bs": "4k", "size": "64k", "filename": "f"}, {**entries, "filename": "d"}):
-        result = exported.fio(pool=pool, rw="write", numjobs=2, **job)
-        done(result)
-        (line,) = (line for line in said(result) if "ignored" in line)
-        assert line.endswith("have no effect here: debug, if, readahead")
-
-
 def test_folder_of_an_export(exported: Place) -> None:
     exported.random("d/e/f", 65536)
     for export, name in (("export/d/e", "f"), ("export/d/", "e/f"), ("export//d", "e/f")):

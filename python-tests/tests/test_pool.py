@@ -114,8 +114,6 @@ ACCEPTED: dict[str, list[Json]] = {
     "nfs://n[4294967295-4294967295]/x": [nfs("n4294967295")],
     f"nfs://n[1-{_PATHS_MAX}]/x": [nfs(f"n{i}") for i in range(1, _PATHS_MAX + 1)],
     # --- arguments ---
-    "nfs://h/x?auto-traverse-mounts=1&autoreconnect=1&debug=1&dircache=1&if=eth0&readahead=1"
-    "&tcp-syncnt=1&xid=1": [nfs("h")],
     "nfs://h:1/x?mountport=2&rdmaport=3&proto=rdma6&vers=4.2&rsize=4&wsize=5&timeo=6&retrans=7&soft"
     "&uid=0&gid=4294967294&localaddr=10.0.0.7+fe80::1%25eth0": [
         nfs(
