@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * nfsmulti-rdma - prints this machine's RDMA ports as JSON lines, or connects to an NFS server over
- * RDMA, and prints the server's limits.
- */
+/* nfsmulti-rdma - connects to an NFS server over RDMA, and prints the server's limits. */
 #include <inttypes.h>
 #include <netdb.h>
 #include <string.h>
@@ -12,61 +9,15 @@
 #include "wait.h"
 
 static const char usage[] =
-	"Usage: nfsmulti-rdma [ADDRESS PORT]\n"
+	"Usage: nfsmulti-rdma ADDRESS PORT\n"
 	"\n"
-	"Prints each port of this machine's RDMA devices as one line of JSON: device, port, "
-	"state,\n"
-	"link_layer, mtu (bytes). With a literal IPv4 or IPv6 ADDRESS and a PORT it connects as "
-	"the\n"
-	"engine does, and prints the device, the server's inline thresholds (bytes, RFC 8797;\n"
-	"1024 where the server sends none) and the time that connecting took.\n"
+	"Connects to a literal IPv4 or IPv6 ADDRESS and a PORT as the engine does, and prints a line\n"
+	"of JSON: the device, the server's inline thresholds (bytes, RFC 8797; 1024 where the server\n"
+	"sends none) and the time that connecting took.\n"
 	"\n"
 	"Exit status: 0, 1 with the reason on standard error, or 2 for a wrong command line.\n";
 
 enum { CONNECT_S = 10 };
-
-static void print_port(const char *device, struct ibv_context *verbs, uint8_t number)
-{
-	struct ibv_port_attr port;
-	bool has_mtu, ethernet;
-
-	if (ibv_query_port(verbs, number, &port))
-		return;
-	has_mtu = port.active_mtu >= IBV_MTU_256 && port.active_mtu <= IBV_MTU_4096;
-	ethernet = port.link_layer == IBV_LINK_LAYER_ETHERNET;
-	printf("{\"device\": \"%s\", \"port\": %u, \"state\": \"%s\", \"link_layer\": \"%s\", "
-	       "\"mtu\": %u}\n",
-	       device, number, ibv_port_state_str(port.state), ethernet ? "Ethernet" : "InfiniBand",
-	       has_mtu ? 128u << port.active_mtu : 0);
-}
-
-static int print_device(struct ibv_device *device)
-{
-	struct ibv_context *verbs = ibv_open_device(device);
-	struct ibv_device_attr attributes;
-
-	if (!verbs || ibv_query_device(verbs, &attributes)) {
-		plain_print(stderr, "nfsmulti-rdma: %s cannot be opened: %s",
-			    ibv_get_device_name(device), strerror(errno));
-		return 1;
-	}
-	for (unsigned int port = 1; port <= attributes.phys_port_cnt; port++)
-		print_port(ibv_get_device_name(device), verbs, (uint8_t)port);
-	ibv_close_device(verbs);
-	return 0;
-}
-
-static int print_devices(void)
-{
-	struct ibv_device **devices = ibv_get_device_list(NULL);
-	int status = 0;
-
-	for (struct ibv_device **device = devices; device && *device; device++)
-		status |= print_device(*device);
-	if (devices)
-		ibv_free_device_list(devices);
-	return status;
-}
 
 /* Asks for the least: one Send and one Receive, each of RPCRDMA_INLINE_MIN bytes. */
 static int begin_to_connect(struct rdma_link *link, struct ibv_pd **pd)
@@ -132,8 +83,6 @@ int main(int argc, char **argv)
 		fputs(usage, stdout);
 		return 0;
 	}
-	if (argc == 1)
-		return print_devices();
 	if (argc == 3 && *argv[1] != '-')
 		return print_server(argv[1], argv[2]);
 	fputs(usage, stderr);

@@ -384,7 +384,7 @@ def _compare(offers: Sequence[PathInfo]) -> Iterator[Finding]:
 
 def rdma(path: PoolPath) -> Iterator[Finding]:
     """Connect to the server of a path as the engine does."""
-    asked = ask_rdma(path.address, str(path.rdmaport))
+    asked = ask_rdma(path.address, path.rdmaport)
     if asked is None:
         return
     where = f"{path.label}: NFS over RDMA on port {path.rdmaport}"

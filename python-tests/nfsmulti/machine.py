@@ -22,7 +22,6 @@ from pathlib import Path
 
 from nfsmulti.errors import MissingError
 from nfsmulti.paths import build_dir, shown
-from nfsmulti.pool import ask_rdma
 from nfsmulti.processes import find, run
 from nfsmulti.texts import rate_text
 
@@ -184,15 +183,14 @@ def _files() -> Finding:
 
 def rdma_devices(*, wanted: bool) -> Iterator[Finding]:
     """Look at the RDMA devices; `wanted` where the pool has RDMA paths."""
-    asked = ask_rdma()
-    if asked is None:
+    if not (build_dir() / "nfsmulti-rdma").exists():
         what = "the engine was built without RDMA"
         remedy = "apt-get install libibverbs-dev librdmacm-dev; ./nfsmulti build"
         yield fail(f"the pool has proto=rdma, and {what}", remedy) if wanted else ok(what)
         return
-    ports, trouble = asked
-    if trouble:
-        yield warn(f"RDMA devices cannot be used: {trouble}", "modprobe ib_uverbs rdma_ucm")
+    ports = sorted(Path("/sys/class/infiniband").glob("*/ports/*"))
+    if ports and not list(Path("/dev/infiniband").glob("uverbs*")):
+        yield warn("RDMA devices cannot be used from user space", "modprobe ib_uverbs rdma_ucm")
     elif not ports and wanted:
         yield fail(
             "the pool has proto=rdma, and this machine has no RDMA device",
@@ -202,10 +200,10 @@ def rdma_devices(*, wanted: bool) -> Iterator[Finding]:
     elif not ports:
         yield ok("no RDMA device: paths with proto=tcp work")
     for port in ports:
-        state = port["state"].upper()
-        device = f"{port['device']} port {port['port']}"
-        what = f"RDMA device {device}: {state}, {port['link_layer']}, MTU {port['mtu']}"
-        up = f"bring its link up: rdma link show {port['device']}/{port['port']}"
+        state = (port / "state").read_text().partition(": ")[2].strip()  # "4: ACTIVE"
+        name, link = port.parent.parent.name, (port / "link_layer").read_text().strip()
+        what = f"RDMA device {name} port {port.name}: {state}, {link}"
+        up = f"bring its link up: rdma link show {name}/{port.name}"
         yield ok(what) if state == "ACTIVE" else warn(what, up)
     locked, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     if ports and locked != resource.RLIM_INFINITY:

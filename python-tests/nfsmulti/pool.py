@@ -81,15 +81,17 @@ def pool_lines(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def ask_rdma(*words: str, seconds: float = _SECONDS) -> tuple[list[dict[str, Any]], str] | None:
-    """Have nfsmulti-rdma tell the ports of devices, or (ADDRESS PORT) connect to a server.
+def ask_rdma(
+    address: str, port: int, seconds: float = _SECONDS
+) -> tuple[list[dict[str, Any]], str] | None:
+    """Have nfsmulti-rdma connect to a server.
 
     Gives what it prints, and why it failed: "" where it did not. None: built without RDMA.
     """
     program = build_dir() / "nfsmulti-rdma"
     if not program.exists():
         return None
-    done = run([str(program), *words], timeout=seconds)
+    done = run([str(program), address, str(port)], timeout=seconds)
     said = done.stderr.strip().splitlines() or ["it did not answer in time"]
     # Its last words, without its name and what it was asked.
     trouble = said[-1].rpartition(": ")[2] if done.status != 0 else ""

@@ -169,7 +169,7 @@ class GuestFault(Fault):
 
 def _connects() -> bool:
     """Whether the server takes a connection over RDMA at an address that nothing befell."""
-    asked = ask_rdma(ADDRESSES[0], str(RDMA_PORT), seconds=_SECONDS)
+    asked = ask_rdma(ADDRESSES[0], RDMA_PORT, seconds=_SECONDS)
     return asked is not None and not asked[1]
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import shutil
 import signal
 from collections.abc import Callable, Iterator
@@ -268,7 +267,7 @@ def test_doctor() -> None:
     """Its look at RDMA; the command imports more than an emulated processor is quick at."""
     pool = read_pool(f"{_ONE}?proto=rdma,{_ONE}?proto=rdma&rdmaport=20050")
     (device,) = rdma_devices(wanted=True)
-    assert re.fullmatch(r"RDMA device rxe0 port 1: ACTIVE, Ethernet, MTU \d+", device.what)
+    assert device.what == "RDMA device rxe0 port 1: ACTIVE, Ethernet"
     answers, nobody = (one for path in pool for one in doctor.rdma(path))
     assert "NFS over RDMA on port 20049 answers through rxe0" in answers.what
     assert "NFS over RDMA on port 20050" in nobody.what
