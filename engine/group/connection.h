@@ -164,6 +164,7 @@ struct conn {
 	uint32_t outstanding;	    /* I/Os submitted and not finished */
 	const uint32_t *poll_epoch; /* changes whenever poll_fd() may have changed */
 	bool ready;		    /* group.c's: ready(), or leave(), need not be called again */
+	bool pending;		    /* group.c's: it is being opened, and reads its own replies */
 	bool dirty;		    /* group.c's: I/O was submitted since the last flush */
 	TAILQ_ENTRY(conn) dirty_link;
 	uint32_t polled_epoch; /* group.c's: poll_epoch and poll_events() that epoll has */

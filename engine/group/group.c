@@ -110,7 +110,8 @@ static void reap_polled(struct group *group, bool wait)
 
 		if (i == 0)
 			conn->transport.syscalls++; /* counts the wait once */
-		reap_ready(group, conn);
+		if (!conn->pending)
+			reap_ready(group, conn);
 	}
 }
 
@@ -425,6 +426,8 @@ static int step_conns(struct group *group, struct awaited *awaited)
 			break;
 		error = is_done(group, i) ? 0 : awaited->step(group, i);
 		conn = group->conns[i];
+		if (conn)
+			conn->pending = error == -EINPROGRESS;
 		if (error == -EINPROGRESS) {
 			awaited->polls[awaited->pending++] = (struct pollfd){
 				.fd = conn->ops->poll_fd(conn),
