@@ -393,7 +393,7 @@ struct awaited {
 	bool opens; /* client_start= may hold some back, and those that are done stay at work */
 	/* Of the `pending` connections that have begun and are not done; and one for epoll. */
 	struct pollfd *polls;
-	uint32_t first;	      /* all before this one are done */
+	uint32_t first; /* all before this one are done */
 	uint32_t pending, most;
 	uint32_t done;
 	bool held; /* some may not begin yet */
@@ -482,8 +482,8 @@ static int await_conns(struct group *group, group_step *step, bool opens, uint64
 			tick_due(group);
 		if (awaited.done != done)
 			patience = patience_begin(clock_now(), time);
-		awaited.polls[awaited.pending] = (struct pollfd){
-			.fd = opens ? group->epoll_fd : -1, .events = POLLIN};
+		awaited.polls[awaited.pending] =
+			(struct pollfd){.fd = opens ? group->epoll_fd : -1, .events = POLLIN};
 		error = wait_part(awaited.polls, awaited.pending + 1,
 				  awaited.held ? START_MS : WAIT_SLICE_MS, time ? &patience : NULL,
 				  stop);
