@@ -11,9 +11,9 @@
 static const char usage[] =
 	"Usage: nfsmulti-rdma ADDRESS PORT\n"
 	"\n"
-	"Connects to a literal IPv4 or IPv6 ADDRESS and a PORT as the engine does, and prints a line\n"
-	"of JSON: the device, the server's inline thresholds (bytes, RFC 8797; 1024 where the server\n"
-	"sends none) and the time that connecting took.\n"
+	"Connects to a literal IPv4 or IPv6 ADDRESS and a PORT as the engine does, and prints\n"
+	"the device, the server's inline thresholds (bytes, RFC 8797; 1024 where the server sends\n"
+	"none) and the time that connecting took, as a line of JSON.\n"
 	"\n"
 	"Exit status: 0, 1 with the reason on standard error, or 2 for a wrong command line.\n";
 
