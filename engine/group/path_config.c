@@ -105,76 +105,73 @@ static bool set_names(struct terms *terms, const struct pool_path *path)
 	return false;
 }
 
-/* --- why a path cannot have its terms, and what to do; NULL: it can --- */
+/* --- why a path cannot have its terms, and what to do --- */
 
-static const char *rdma_refusal(const struct path_config *config)
-{
-	if (!config->rdma)
-		return NULL;
-#ifndef HAVE_RDMA
-	return "the engine was built without libibverbs and librdmacm: apt-get install "
-	       "libibverbs-dev librdmacm-dev, build again; or use proto=tcp";
-#else
-	return NULL;
-#endif
-}
-
-/* Checked before the layout, which needs no RDMA, but would be useless without it. */
-static const char *device_refusal(const struct path_config *config)
-{
-	glob_t devices = {0};
-	bool found;
-
-	if (!config->rdma)
-		return NULL;
-	found = !glob("/sys/class/infiniband/?*", GLOB_NOSORT, NULL, &devices);
-	globfree(&devices);
-	return found ? NULL
-		     : "this machine has no RDMA device: load its driver (rdma link lists "
-		       "devices), or use proto=tcp";
-}
-
-static const char *tls_refusal(const struct path_config *config)
-{
-	if (config->terms.xprtsec == XPRTSEC_NONE)
-		return NULL;
-#ifndef HAVE_TLS
-	return "the engine was built without GnuTLS: apt-get install libgnutls28-dev, build again; "
-	       "or use xprtsec=none";
-#endif
-	if (config->rdma)
-		return "there is no TLS over RDMA (RFC 9289): use proto=tcp, or xprtsec=none";
-	if (config->terms.xprtsec == XPRTSEC_MTLS && !config->terms.tls_cert)
-		return "the client's certificate is missing: give tls_cert= and tls_key=, or use "
-		       "xprtsec=tls";
-	return NULL;
-}
-
-static const char *kerberos_refusal(const struct path_config *config)
-{
-	if (config->terms.security == SEC_SYS)
-		return NULL;
-	if (config->rdma && config->terms.security != SEC_KRB5)
-		return "only krb5 works over RDMA: krb5i and krb5p protect data, which RDMA "
-		       "moves outside the RPC message (RFC 8166, 8.2.2): use krb5, or proto=tcp";
-#ifndef HAVE_GSS
-	return "the engine was built without Kerberos: apt-get install libkrb5-dev "
-	       "libgnutls28-dev, build again; or use security=sys";
-#else
-	return NULL;
-#endif
-}
-
-static int check(path_log *log, const struct path_config *config, const struct term *term,
-		 const char *refusal)
+static int refuse(path_log *log, const struct path_config *config, const struct term *term,
+		  const char *why)
 {
 	const struct terms *terms = &config->terms;
 
-	if (!refusal)
-		return 0;
 	log("%s: %s=%s: %s", config->label, term_given(term, terms) ? term->in_path : term->word,
-	    term_value(term, *term_number(term, terms))->word, refusal);
+	    term_value(term, *term_number(term, terms))->word, why);
 	return -EPROTONOSUPPORT;
+}
+
+static int check_terms(path_log *log, const struct path_config *config)
+{
+	const struct terms *terms = &config->terms;
+	bool tls = terms->xprtsec != XPRTSEC_NONE;
+	const struct refusal {
+		const struct term *term;
+		bool given;
+		const char *why;
+	} refusals[] = {
+#ifndef HAVE_TLS
+		{TERM(xprtsec), tls,
+		 "the engine was built without GnuTLS: apt-get install libgnutls28-dev, build "
+		 "again; or use xprtsec=none"},
+#endif
+		{TERM(xprtsec), tls && config->rdma,
+		 "there is no TLS over RDMA (RFC 9289): use proto=tcp, or xprtsec=none"},
+		{TERM(xprtsec), terms->xprtsec == XPRTSEC_MTLS && !terms->tls_cert,
+		 "the client's certificate is missing: give tls_cert= and tls_key=, or use "
+		 "xprtsec=tls"},
+		{TERM(security), terms->security > SEC_KRB5 && config->rdma,
+		 "only krb5 works over RDMA: krb5i and krb5p protect data, which RDMA moves "
+		 "outside "
+		 "the RPC message (RFC 8166, 8.2.2): use krb5, or proto=tcp"},
+#ifndef HAVE_GSS
+		{TERM(security), terms->security != SEC_SYS,
+		 "the engine was built without Kerberos: apt-get install libkrb5-dev "
+		 "libgnutls28-dev, build again; or use security=sys"},
+#endif
+#ifndef HAVE_RDMA
+		{TERM(proto), config->rdma,
+		 "the engine was built without libibverbs and librdmacm: apt-get install "
+		 "libibverbs-dev librdmacm-dev, build again; or use proto=tcp"},
+#endif
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(refusals); i++)
+		if (refusals[i].given)
+			return refuse(log, config, refusals[i].term, refusals[i].why);
+	return 0;
+}
+
+/* Checked before the layout, which needs no RDMA, but would be useless without it. */
+static int check_device(path_log *log, const struct path_config *config)
+{
+	glob_t devices = {0};
+	bool missing =
+		config->rdma && glob("/sys/class/infiniband/?*", GLOB_NOSORT, NULL, &devices);
+
+	globfree(&devices);
+	if (!missing)
+		return 0;
+	refuse(log, config, TERM(proto),
+	       "this machine has no RDMA device: load its driver (rdma link lists devices), or use "
+	       "proto=tcp");
+	return -ENODEV;
 }
 
 /* Checks that a keytab file is readable. Does not check another type of keytab (TYPE:name). */
@@ -233,11 +230,7 @@ static int nfs_terms(path_log *log, const struct pool_path *path, struct path_co
 	if (!config->address || !config->export || !set_names(&config->terms, path))
 		return -ENOMEM;
 	copy_terms(log, config);
-	return check(log, config, TERM(xprtsec), tls_refusal(config))
-		       ?: check_keytab(log, config)
-		       ?: check(log, config, TERM(security), kerberos_refusal(config))
-		       ?: check(log, config, TERM(proto), rdma_refusal(config))
-		       ?: (check(log, config, TERM(proto), device_refusal(config)) ? -ENODEV : 0)
+	return check_terms(log, config) ?: check_keytab(log, config) ?: check_device(log, config)
 		       ?: read_locals(log, config);
 }
 
