@@ -27,29 +27,42 @@ static uint32_t client_number(const struct conn *conn)
 	return conn->path->job.first_client + conn->number;
 }
 
+static void write_client(FILE *out, const struct conn *conn)
+{
+	const struct terms *terms = &conn->path->config.terms;
+	struct auth_sys_ids ids;
+
+	line_number(out, "client", client_number(conn));
+	path_client_ids(conn->path, client_number(conn), &ids);
+	if (terms->client_name && terms->security == SEC_SYS)
+		line_string(out, "client_name", ids.machine);
+	outages_write(out, &conn->counters.outages);
+}
+
 static void write_conn(FILE *out, const struct line_job *job, const struct conn *conn)
 {
 	const struct path_config *config = &conn->path->config;
 	char local[CONN_NAME], remote[CONN_NAME];
-	struct auth_sys_ids ids = conn->path->ids;
-	bool named = config->terms.client_name && config->terms.security == SEC_SYS;
-	const struct client_label client = {client_number(conn), named ? ids.machine : ""};
-	const struct counters_label label = {
-		.connection = conn->number,
-		.path = config->label,
-		.local = local,
-		.remote = remote,
-		.transport = conn->transport_name,
-		.sec = config->dir ? NULL
-				   : term_value(TERM(security), config->terms.security)->word,
-		.xprtsec =
-			config->dir ? NULL : term_value(TERM(xprtsec), config->terms.xprtsec)->word,
-		.client = conn->job->clients ? &client : NULL,
-	};
+	bool client = conn->job->clients;
 
 	conn->ops->names(conn, local, remote);
-	path_client_ids(conn->path, client.number, &ids);
-	counters_write(out, job, &label, &conn->counters, &conn->transport, &conn->latency);
+	line_begin(out, NULL, job);
+	line_number(out, "connection", conn->number);
+	line_string(out, "path", config->label);
+	line_string(out, "local", local);
+	line_string(out, "remote", remote);
+	line_string(out, "transport", conn->transport_name);
+	if (!config->dir) {
+		line_string(out, "sec", term_value(TERM(security), config->terms.security)->word);
+		line_string(out, "xprtsec", term_value(TERM(xprtsec), config->terms.xprtsec)->word);
+	}
+	if (client)
+		write_client(out, conn);
+	counters_write(out, &conn->counters, &conn->transport,
+		       !strcmp(conn->transport_name, "rdma"));
+	latencies_write(out, &conn->latency,
+			client ? latency_client_percentiles : latency_percentiles);
+	line_end(out);
 }
 
 /* Calls write(2) once: with O_APPEND the lines of jobs that end together do not mix. */
@@ -223,52 +236,49 @@ static void tell_discarded(const struct job *job)
 		job_log_summary("discard=1: nothing was dropped: READs below 32 KiB are copied");
 }
 
+/* Returns 1 if the connection has this security; 0: it has not. */
+static uint64_t add_security(struct security_counters *sum, const struct security_counters *one)
+{
+	if (!one->algorithm)
+		return 0;
+	sum->algorithm = one->algorithm;
+	sum->count += one->count;
+	sum->time += one->time;
+	return 1;
+}
+
 static void tell_tls(const struct job *job)
 {
-	const struct transport_counters *last = NULL;
-	uint64_t count = 0, ktls = 0, time = 0, handshakes = 0;
+	struct security_counters sum = {0};
+	uint64_t count = 0, ktls = 0;
 
 	for_each_conn (&job->group, conn) {
-		const struct transport_counters *one = &conn->transport;
-
-		if (!one->handshakes)
-			continue;
-		last = one;
-		count++;
-		ktls += one->ktls;
-		time += one->handshake_time;
-		handshakes += one->handshakes;
+		count += add_security(&sum, &conn->transport.tls);
+		ktls += conn->transport.ktls;
 	}
-	if (last)
+	if (count)
 		job_log_summary("TLS: %" PRIu64 " connection%s with %s, %" PRIu64
 				" by kTLS, %" PRIu64 " handshake%s (msec): avg=%.2f",
-				count, count == 1 ? "" : "s", last->cipher, ktls, handshakes,
-				handshakes == 1 ? "" : "s",
-				(double)time / (double)handshakes / MSEC);
+				count, count == 1 ? "" : "s", sum.algorithm, ktls, sum.count,
+				sum.count == 1 ? "" : "s",
+				(double)sum.time / (double)sum.count / MSEC);
 }
 
 /* Logs the encryption type and the contexts of the connections with this Kerberos flavor. */
 static void tell_kerberos(const struct job *job, enum path_sec sec)
 {
-	const char *enctype = NULL;
-	uint64_t count = 0, time = 0, contexts = 0;
+	struct security_counters sum = {0};
+	uint64_t count = 0;
 
-	for_each_conn (&job->group, conn) {
-		const struct security_counters *one = &conn->counters.security;
-
-		if (!one->enctype || conn->path->config.terms.security != sec)
-			continue;
-		enctype = one->enctype;
-		count++;
-		time += one->context_time;
-		contexts += one->contexts;
-	}
-	if (enctype)
+	for_each_conn (&job->group, conn)
+		if (conn->path->config.terms.security == sec)
+			count += add_security(&sum, &conn->counters.security);
+	if (count)
 		job_log_summary("Kerberos: %" PRIu64 " connection%s with %s by %s, %" PRIu64
 				" context%s (msec): avg=%.2f",
 				count, count == 1 ? "" : "s", term_value(TERM(security), sec)->word,
-				enctype, contexts, contexts == 1 ? "" : "s",
-				(double)time / (double)max_of(contexts, (uint64_t)1) / MSEC);
+				sum.algorithm, sum.count, sum.count == 1 ? "" : "s",
+				(double)sum.time / (double)sum.count / MSEC);
 }
 
 /* Logs which share of the thread's CPU time encryption and checksums took (TLS, Kerberos). */
@@ -278,7 +288,7 @@ static void tell_crypto(const struct job *job)
 	struct rusage usage;
 
 	for_each_conn (&job->group, conn)
-		crypto += conn->transport.crypto.total + conn->counters.security.crypto.total;
+		crypto += conn->transport.tls.crypto.total + conn->counters.security.crypto.total;
 	if (!crypto || getrusage(RUSAGE_THREAD, &usage))
 		return;
 	cpu = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * SEC +

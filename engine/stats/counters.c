@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "stats/counters.h"
 
-#include <string.h>
-
 #include "stats/json_line.h"
 
 void counters_add(struct counters *sum, const struct counters *one)
@@ -30,55 +28,31 @@ static void write_rdma(FILE *out, const struct transport_counters *transport)
 	line_number(out, "registrations", transport->registrations);
 }
 
-static void write_tls(FILE *out, const struct transport_counters *transport)
+static void write_security(FILE *out, const struct security_counters *security,
+			   const char *const keys[3])
 {
-	line_string(out, "cipher", transport->cipher);
-	line_number(out, "ktls", transport->ktls);
-	line_number(out, "handshakes", transport->handshakes);
-	fprintf(out, "\"handshake_mean_us\": %.3f, ",
-		microseconds(transport->handshake_time) / (double)transport->handshakes);
+	line_string(out, keys[0], security->algorithm);
+	line_number(out, keys[1], security->count);
+	fprintf(out, "\"%s\": %.3f, ", keys[2],
+		microseconds(security->time) / (double)security->count);
 }
 
-static void write_kerberos(FILE *out, const struct security_counters *security)
+static void write_all_security(FILE *out, const struct counters *counters,
+			       const struct transport_counters *transport)
 {
-	line_string(out, "enctype", security->enctype);
-	line_number(out, "contexts", security->contexts);
-	fprintf(out, "\"context_mean_us\": %.3f, ",
-		security->contexts
-			? microseconds(security->context_time) / (double)security->contexts
-			: 0.0);
-}
+	static const char *const of_tls[] = {"cipher", "handshakes", "handshake_mean_us"};
+	static const char *const of_kerberos[] = {"enctype", "contexts", "context_mean_us"};
+	const struct security_counters *tls = &transport->tls, *kerberos = &counters->security;
 
-/* CPU time of encryption and checksums, by TLS and Kerberos; kTLS spends it in system calls. */
-static void write_crypto(FILE *out, const struct counters *counters,
-			 const struct transport_counters *transport)
-{
-	uint64_t total = transport->crypto.total + counters->security.crypto.total;
-
-	if (counters->security.enctype || (transport->handshakes && !transport->ktls))
-		fprintf(out, "\"crypto_ms\": %.3f, ", microseconds(total) / 1e3);
-}
-
-static void write_client(FILE *out, const struct client_label *client,
-			 const struct outages *outages)
-{
-	line_number(out, "client", client->number);
-	if (*client->name)
-		line_string(out, "client_name", client->name);
-	outages_write(out, outages);
-}
-
-static void write_label(FILE *out, const struct counters_label *label)
-{
-	line_number(out, "connection", label->connection);
-	line_string(out, "path", label->path);
-	line_string(out, "local", label->local);
-	line_string(out, "remote", label->remote);
-	line_string(out, "transport", label->transport);
-	if (label->sec)
-		line_string(out, "sec", label->sec);
-	if (label->xprtsec)
-		line_string(out, "xprtsec", label->xprtsec);
+	if (tls->algorithm) {
+		write_security(out, tls, of_tls);
+		line_number(out, "ktls", transport->ktls);
+	}
+	if (kerberos->algorithm)
+		write_security(out, kerberos, of_kerberos);
+	if (kerberos->algorithm || (tls->algorithm && !transport->ktls)) /* else in system calls */
+		fprintf(out, "\"crypto_ms\": %.3f, ",
+			microseconds(tls->crypto.total + kerberos->crypto.total) / 1e3);
 }
 
 static void write_done(FILE *out, const struct counters *counters)
@@ -112,8 +86,8 @@ static void write_trouble(FILE *out, const struct counters *counters)
 	line_number(out, "errors", counters->errors);
 }
 
-static void write_spans(FILE *out, const struct latency *latency,
-			const struct latency_percentile *percentiles)
+void latencies_write(FILE *out, const struct latency *latency,
+		     const struct latency_percentile *percentiles)
 {
 	if (latency->lag.count)
 		latency_write(out, "lag_", &latency->lag, percentiles);
@@ -125,26 +99,15 @@ static void write_spans(FILE *out, const struct latency *latency,
 	}
 }
 
-void counters_write(FILE *out, const struct line_job *job, const struct counters_label *label,
-		    const struct counters *counters, const struct transport_counters *transport,
-		    const struct latency *latency)
+void counters_write(FILE *out, const struct counters *counters,
+		    const struct transport_counters *transport, bool rdma)
 {
-	line_begin(out, NULL, job);
-	write_label(out, label);
-	if (label->client)
-		write_client(out, label->client, &counters->outages);
-	if (transport->handshakes)
-		write_tls(out, transport);
-	if (counters->security.enctype)
-		write_kerberos(out, &counters->security);
-	write_crypto(out, counters, transport);
+	write_all_security(out, counters, transport);
 	write_done(out, counters);
 	write_transport(out, transport);
-	if (!strcmp(label->transport, "rdma"))
+	if (rdma)
 		write_rdma(out, transport);
 	write_trouble(out, counters);
-	write_spans(out, latency, label->client ? latency_client_percentiles : latency_percentiles);
-	line_end(out);
 }
 
 void counters_write_path(FILE *out, const struct line_job *job, const char *path,

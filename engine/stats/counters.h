@@ -7,11 +7,11 @@
 #include "stats/latency.h"
 #include "stats/sampled_time.h"
 
-/* Kerberos, of one connection. */
+/* TLS or Kerberos, of one connection. */
 struct security_counters {
-	const char *enctype; /* of the latest context: "aes256-cts-hmac-sha1-96"; NULL: none */
-	uint64_t contexts, context_time; /* contexts made; nanoseconds for all of them */
-	struct sampled_time crypto;	 /* encryption and checksums */
+	const char *algorithm;	    /* of the latest: "AES-256-GCM"; NULL: there was none */
+	uint64_t count, time;	    /* handshakes or contexts made; nanoseconds for all of them */
+	struct sampled_time crypto; /* encryption and checksums, without handshakes */
 };
 
 struct counters {
@@ -40,11 +40,8 @@ struct transport_counters {
 	uint64_t bytes_discarded;	     /* dropped by the kernel, part of bytes_received */
 	uint64_t sends, receives;	     /* system calls that moved bytes; RDMA: messages */
 
-	/* TLS only */
-	uint64_t handshakes, handshake_time; /* nanoseconds for all of them */
-	const char *cipher;		     /* of the latest handshake: "AES-256-GCM" */
-	bool ktls;			     /* the kernel has the latest keys */
-	struct sampled_time crypto;	     /* encryption, without handshakes */
+	struct security_counters tls;
+	bool ktls; /* the kernel has the latest keys of TLS */
 
 	/* RDMA only */
 	uint64_t credits;	/* granted by the latest reply */
@@ -53,26 +50,12 @@ struct transport_counters {
 	uint64_t registrations; /* of memory, including the connection's own */
 };
 
-/* nclients=: the client that a connection is. */
-struct client_label {
-	uint32_t number;  /* client_name='s %d */
-	const char *name; /* client_name=; "": not given */
-};
-
-/* The connection that the counters belong to. Strings may have any bytes. */
-struct counters_label {
-	uint32_t connection; /* within the job, from 0 */
-	const char *path;    /* as the pool names it */
-	const char *local, *remote;
-	const char *transport;		   /* "tcp", "mount", or "rdma", which has more counters */
-	const char *sec, *xprtsec;	   /* nfs(5); NULL: a kernel mount's */
-	const struct client_label *client; /* NULL: without nclients= */
-};
-
-/* One line of the stats file. */
-void counters_write(FILE *out, const struct line_job *job, const struct counters_label *label,
-		    const struct counters *counters, const struct transport_counters *transport,
-		    const struct latency *latency);
+/* Members of a connection's line in the stats file (json_line.h): what it did, and how long that
+ * took. `rdma`: with the counters of RDMA. */
+void counters_write(FILE *out, const struct counters *counters,
+		    const struct transport_counters *transport, bool rdma);
+void latencies_write(FILE *out, const struct latency *latency,
+		     const struct latency_percentile *percentiles);
 
 /* One line of live_file=: the connections of a path together. `rtt_mean`: nanoseconds. */
 void counters_write_path(FILE *out, const struct line_job *job, const char *path,

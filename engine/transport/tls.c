@@ -194,14 +194,14 @@ static int enter_kernel(struct tls *tls)
 
 static int shake_hands(struct tls *tls)
 {
-	struct transport_counters *counters = tls->stream.base.counters;
+	struct security_counters *counters = &tls->stream.base.counters->tls;
 	int error = tls_session_handshake(&tls->session);
 
 	if (error)
 		return error;
-	counters->handshakes++;
-	counters->handshake_time += clock_now() - tls->began;
-	counters->cipher = tls_session_cipher(&tls->session);
+	counters->count++;
+	counters->time += clock_now() - tls->began;
+	counters->algorithm = tls_session_cipher(&tls->session);
 	return enter_kernel(tls);
 }
 

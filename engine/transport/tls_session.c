@@ -70,9 +70,9 @@ static void receive(struct tls_session *session)
 	uint64_t left;
 	ssize_t length;
 
-	left = sampled_leave(&session->counters->crypto);
+	left = sampled_leave(&session->counters->tls.crypto);
 	length = recv(session->fd, in->at, session->in_most, flags);
-	sampled_return(&session->counters->crypto, left);
+	sampled_return(&session->counters->tls.crypto, left);
 	session->counters->syscalls++;
 	session->may_receive = false;
 	in->from = 0;
@@ -386,14 +386,14 @@ static int encrypt(struct tls_session *session, const struct iovec *spans, int c
 	size_t length;
 	int error = 0;
 
-	sampled_begin(&session->counters->crypto);
+	sampled_begin(&session->counters->tls.crypto);
 	for (int i = 0; !error && i < BATCH; i++) {
 		bytes = next_record(session, &cursor, &length);
 		if (!bytes)
 			break;
 		error = encrypt_record(session, bytes, length);
 	}
-	sampled_end(&session->counters->crypto);
+	sampled_end(&session->counters->tls.crypto);
 	return error;
 }
 
@@ -458,9 +458,9 @@ ssize_t tls_session_read(struct tls_session *session, const struct iovec *spans,
 
 	session->may_wait = wait;
 	session->in_most = worth_receiving(spans, count);
-	sampled_begin(&session->counters->crypto);
+	sampled_begin(&session->counters->tls.crypto);
 	total = decrypt(session, spans, count);
-	sampled_end(&session->counters->crypto);
+	sampled_end(&session->counters->tls.crypto);
 	return total;
 }
 

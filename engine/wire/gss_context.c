@@ -128,9 +128,9 @@ static enum rpc_context_state open_context(struct gss_context *context, uint64_t
 	};
 	context->number++;
 	set_lifetime(context, now, context->step.lifetime);
-	context->enctype = context->step.enctype;
-	context->counters->contexts++;
-	context->counters->context_time += now - context->began;
+	context->counters->algorithm = context->step.enctype;
+	context->counters->count++;
+	context->counters->time += now - context->began;
 	context->usable = true;
 	context->renewing = context->put_off = false;
 	context->state = GSS_READY;
@@ -188,7 +188,6 @@ uint64_t gss_context_renew_at(const struct rpc_credentials *credentials)
 enum rpc_context_state gss_context_step(struct rpc_credentials *credentials, uint64_t now)
 {
 	struct gss_context *context = context_of(credentials);
-	enum rpc_context_state state = RPC_CONTEXT_READY;
 
 	if (context->state == GSS_NONE) {
 		begin(context, now);
@@ -196,12 +195,9 @@ enum rpc_context_state gss_context_step(struct rpc_credentials *credentials, uin
 	}
 	switch (context->state) {
 	case GSS_ASKING: return RPC_CONTEXT_ASKS;
-	case GSS_MAKING: state = make(context, now); break;
-	default: break;
+	case GSS_MAKING: return make(context, now);
+	default: return RPC_CONTEXT_READY;
 	}
-	if (state == RPC_CONTEXT_READY)
-		context->counters->enctype = context->enctype;
-	return state;
 }
 
 const char *gss_context_error(const struct rpc_credentials *credentials)

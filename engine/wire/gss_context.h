@@ -50,7 +50,6 @@ struct gss_context {
 	uint32_t denials; /* contexts in a row that the server denied */
 	char error[400];
 	struct gss_step step; /* the mechanism's latest step */
-	const char *enctype;  /* of the present context */
 
 	/* From the reply to INIT, whose verifier is checked once there are keys. */
 	uint32_t window_size;
