@@ -57,8 +57,7 @@ struct path {
 	struct path_config config;
 	struct path_job job;
 	const struct nfs_version *version;
-	struct auth_sys_ids ids;     /* AUTH_SYS's user and groups */
-	struct tls_credentials *tls; /* NULL: calls go in clear */
+	struct auth_sys_ids ids; /* AUTH_SYS's user and groups */
 	struct tls_terms tls_terms;
 	struct rpc_loans loans;	      /* the connections' buffers */
 	void *state;		      /* the protocol's */

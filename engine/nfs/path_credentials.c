@@ -72,18 +72,12 @@ static int open_kerberos(struct rpc_client *rpc)
 	};
 	const struct path *path = rpc->server;
 	const struct path_config *config = &path->config;
-	const struct kerberos_terms kerberos = {
-		.principal = config->terms.principal,
-		.keytab = config->terms.keytab,
-		.ccache = config->terms.ccache,
-		.server = config->terms.server_principal,
-	};
 	struct rpcsec_gss_terms terms = {
 		.service = services[config->terms.security],
 		.counters = &rpc->counters->security,
 		.data_max = config->wsize,
 	};
-	int error = kerberos_new(&terms.mechanism, &kerberos);
+	int error = kerberos_new(&terms.mechanism, &config->terms);
 
 	return error ?: rpcsec_gss_new(&rpc->credentials, &terms);
 }
@@ -119,12 +113,7 @@ int path_tls_open(struct path *path)
 	static atomic_flag said = ATOMIC_FLAG_INIT; /* set before jobs are forked: logged once */
 	const struct path_config *config = &path->config;
 	const char *word = term_value(TERM(xprtsec), config->terms.xprtsec)->word;
-	const bool own = config->terms.xprtsec == XPRTSEC_MTLS;
-	const struct tls_files files = {
-		.ca = config->terms.tls_ca,
-		.certificate = own ? config->terms.tls_cert : NULL,
-		.key = own ? config->terms.tls_key : NULL,
-	};
+	struct tls_credentials *credentials;
 	char why[RPC_WHY_MAX];
 	int error;
 
@@ -135,7 +124,7 @@ int path_tls_open(struct path *path)
 			 "ktls=1: this kernel has no TLS: modprobe tls, or leave ktls= out");
 		error = -EPROTONOSUPPORT;
 	} else {
-		error = tls_credentials_new(&path->tls, &files, why);
+		error = tls_credentials_new(&credentials, &config->terms, why);
 	}
 	if (error) {
 		path_say(path, "xprtsec=%s: %s", word, why);
@@ -147,9 +136,9 @@ int path_tls_open(struct path *path)
 			 "does, since servers have no TLS for them; NFS uses TLS",
 			 word);
 	path->tls_terms = (struct tls_terms){
-		.credentials = path->tls,
+		.credentials = credentials,
 		.ktls = config->terms.ktls,
-		.mutual = own,
+		.mutual = config->terms.xprtsec == XPRTSEC_MTLS,
 		.name = config->terms.tls_name,
 		.program = NFS_PROGRAM,
 		.version = path->version->protocol->version,
@@ -167,7 +156,7 @@ int path_tls_open(struct path *path)
 void path_tls_close(struct path *path)
 {
 #ifdef HAVE_TLS
-	tls_credentials_free(path->tls);
+	tls_credentials_free(path->tls_terms.credentials);
 #endif
 }
 

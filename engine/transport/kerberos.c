@@ -18,7 +18,7 @@ enum { PATIENCE_NS = 2000000 };
 
 struct kerberos {
 	struct gss_mechanism base;
-	struct kerberos_terms terms;
+	const struct terms *terms;
 	struct making *making; /* NULL: no context is being made */
 	struct krb5_keys *keys, *earlier;
 	uint64_t sequence; /* of our next token */
@@ -117,7 +117,7 @@ static bool copy(char **to, const char *text)
 }
 
 /* With a keytab and no ccache, tickets stay in this process: a cache per principal and keytab. */
-static bool copy_ccache(char **to, const struct kerberos_terms *terms)
+static bool copy_ccache(char **to, const struct terms *terms)
 {
 	if (terms->ccache || !terms->keytab)
 		return copy(to, terms->ccache);
@@ -130,7 +130,7 @@ static bool copy_ccache(char **to, const struct kerberos_terms *terms)
 static void begin(struct gss_mechanism *mechanism)
 {
 	struct kerberos *kerberos = kerberos_of(mechanism);
-	const struct kerberos_terms *terms = &kerberos->terms;
+	const struct terms *terms = kerberos->terms;
 	struct making *making = calloc(1, sizeof(*making));
 	pthread_condattr_t monotonic;
 
@@ -143,7 +143,7 @@ static void begin(struct gss_mechanism *mechanism)
 	pthread_cond_init(&making->changed, &monotonic);
 	pthread_condattr_destroy(&monotonic);
 	if (copy(&making->principal, terms->principal) && copy(&making->keytab, terms->keytab) &&
-	    copy_ccache(&making->ccache, terms) && copy(&making->server, terms->server)) {
+	    copy_ccache(&making->ccache, terms) && copy(&making->server, terms->server_principal)) {
 		kerberos->making = making;
 		start_step(making);
 	} else {
@@ -263,7 +263,7 @@ static void end(struct gss_mechanism *mechanism)
 	free(kerberos);
 }
 
-int kerberos_new(struct gss_mechanism **mechanism, const struct kerberos_terms *terms)
+int kerberos_new(struct gss_mechanism **mechanism, const struct terms *terms)
 {
 	static const struct gss_mechanism_ops ops = {
 		.begin = begin,
@@ -285,7 +285,7 @@ int kerberos_new(struct gss_mechanism **mechanism, const struct kerberos_terms *
 	if (!kerberos)
 		return -ENOMEM;
 	kerberos->base.ops = &ops;
-	kerberos->terms = *terms;
+	kerberos->terms = terms;
 	*mechanism = &kerberos->base;
 	return 0;
 }

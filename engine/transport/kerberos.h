@@ -12,25 +12,18 @@
 #include <gssapi/gssapi.h>
 #include <pthread.h>
 
+#include "terms/terms.h"
 #include "wire/rpcsec_gss.h"
 #include "wire/krb5_token.h"
 
-/* The strings are the owner's, and outlive the mechanism. NULL: the library's default. */
-struct kerberos_terms {
-	const char *principal; /* the client's */
-	const char *keytab;    /* a file with its key */
-	const char *ccache;    /* the tickets' cache; by default in memory, where keytab is set */
-	const char *server;    /* nfs/host@REALM, or nfs@host; never NULL */
-};
-
-/* 0 or -ENOMEM. */
-int kerberos_new(struct gss_mechanism **mechanism, const struct kerberos_terms *terms);
+/* 0 or -ENOMEM. `terms` outlive the mechanism; their server_principal is never NULL. */
+int kerberos_new(struct gss_mechanism **mechanism, const struct terms *terms);
 
 /* --- kerberos_making.c: one context in the making --- */
 
 struct making {
 	/* Used by the thread, while it works. */
-	char *principal, *keytab, *ccache, *server; /* of kerberos_terms */
+	char *principal, *keytab, *ccache, *server; /* of terms; NULL: the library's default */
 	gss_ctx_id_t context;
 	gss_buffer_desc reply, token; /* from the server, and for it */
 	char error[400];

@@ -41,17 +41,17 @@ static int read_ca(gnutls_certificate_credentials_t x509, const char *file, char
 	return -EINVAL;
 }
 
-static int read_own(gnutls_certificate_credentials_t x509, const struct tls_files *files, char *why)
+static int read_own(gnutls_certificate_credentials_t x509, const struct terms *terms, char *why)
 {
 	int error;
 
-	if (!files->certificate)
+	if (terms->xprtsec != XPRTSEC_MTLS)
 		return 0;
-	error = check_readable("tls_cert", files->certificate, why)
-			?: check_readable("tls_key", files->key, why);
+	error = check_readable("tls_cert", terms->tls_cert, why)
+			?: check_readable("tls_key", terms->tls_key, why);
 	if (error)
 		return error;
-	error = gnutls_certificate_set_x509_key_file(x509, files->certificate, files->key,
+	error = gnutls_certificate_set_x509_key_file(x509, terms->tls_cert, terms->tls_key,
 						     GNUTLS_X509_FMT_PEM);
 	if (error >= 0)
 		return 0;
@@ -59,24 +59,24 @@ static int read_own(gnutls_certificate_credentials_t x509, const struct tls_file
 		snprintf(why, RPC_WHY_MAX,
 			 "tls_key=%s: the key is encrypted: write it without its passphrase "
 			 "(openssl pkey -in FILE -out PLAIN) and give that, readable by you alone",
-			 files->key);
+			 terms->tls_key);
 	else if (error == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE)
-		snprintf(why, RPC_WHY_MAX, "tls_key=%s: it has no PEM key", files->key);
+		snprintf(why, RPC_WHY_MAX, "tls_key=%s: it has no PEM key", terms->tls_key);
 	else
-		snprintf(why, RPC_WHY_MAX, "tls_cert=%s, tls_key=%s: %s", files->certificate,
-			 files->key, gnutls_strerror(error));
+		snprintf(why, RPC_WHY_MAX, "tls_cert=%s, tls_key=%s: %s", terms->tls_cert,
+			 terms->tls_key, gnutls_strerror(error));
 	return -EINVAL;
 }
 
-int tls_credentials_new(struct tls_credentials **out, const struct tls_files *files, char *why)
+int tls_credentials_new(struct tls_credentials **out, const struct terms *terms, char *why)
 {
 	struct tls_credentials *credentials = calloc(1, sizeof(*credentials));
 	int error = -ENOMEM;
 
 	snprintf(why, RPC_WHY_MAX, "%s", strerror(ENOMEM));
 	if (credentials && !gnutls_certificate_allocate_credentials(&credentials->x509))
-		error = read_ca(credentials->x509, files->ca, why)
-				?: read_own(credentials->x509, files, why);
+		error = read_ca(credentials->x509, terms->tls_ca, why)
+				?: read_own(credentials->x509, terms, why);
 	if (error)
 		tls_credentials_free(credentials);
 	else

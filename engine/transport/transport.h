@@ -19,7 +19,7 @@
 #include <sys/socket.h>
 
 #include "stats/counters.h"
-#include "terms/choices.h"
+#include "terms/terms.h"
 #include "wire/reply.h"
 #include "wire/xdr.h"
 
@@ -60,17 +60,11 @@ int rpc_address_read(const char *host, const char *port, struct sockaddr_storage
  * not be used after a fork.
  */
 
-/* PEM files. */
-struct tls_files {
-	const char *ca; /* authorities that sign servers' certificates; NULL: the system's */
-	const char *certificate, *key; /* the client's; NULL: none */
-};
-
 struct tls_credentials;
 
-/* 0, or a negative errno with the reason in `why`, of RPC_WHY_MAX bytes. */
-int tls_credentials_new(struct tls_credentials **credentials, const struct tls_files *files,
-			char *why);
+/* Reads the files of tls_ca= and, with xprtsec=mtls, of tls_cert= and tls_key=. 0, or a negative
+ * errno with the reason in `why`, of RPC_WHY_MAX bytes. */
+int tls_credentials_new(struct tls_credentials **credentials, const struct terms *terms, char *why);
 void tls_credentials_free(struct tls_credentials *credentials);
 
 /* True if this kernel has TLS. If root asks, the kernel loads its module, if there is one. */
@@ -78,7 +72,7 @@ bool ktls_there(void);
 
 /* Shared by the channels of one path, in one thread; they write only `rekeyed`. */
 struct tls_terms {
-	const struct tls_credentials *credentials;
+	struct tls_credentials *credentials; /* NULL: calls go in clear */
 	enum tls_ktls ktls;
 	bool rekeyed;	  /* a server changed a channel's keys: KTLS_AUTO now uses GnuTLS */
 	bool mutual;	  /* the server must ask for the client's certificate */

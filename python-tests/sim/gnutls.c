@@ -282,7 +282,7 @@ gnutls_cipher_algorithm_t gnutls_cipher_get(gnutls_session_t session)
 /* --- in the engine's place --- */
 
 /* No files are read. */
-int __wrap_tls_credentials_new(struct tls_credentials **credentials, const struct tls_files *files,
+int __wrap_tls_credentials_new(struct tls_credentials **credentials, const struct terms *terms,
 			       char *why)
 {
 	*credentials = calloc(1, sizeof(**credentials));
