@@ -317,9 +317,9 @@ static int find_limits(struct path *path, struct question *file)
 	}
 	if (!limits.read_max || !limits.write_max)
 		path_say(path,
-			 "the server offers READs of %u bytes and WRITEs of %u: 0 counts "
+			 "the server offers READs of %llu bytes and WRITEs of %llu: 0 counts "
 			 "as no limit, as in Linux; rsize= and wsize= set one",
-			 limits.read_max, limits.write_max);
+			 (unsigned long long)limits.read_max, (unsigned long long)limits.write_max);
 	path->read_max = min_of(path->config.rsize, limits.read_max ?: UINT32_MAX);
 	path->write_max = min_of(path->config.wsize, limits.write_max ?: UINT32_MAX);
 	return 0;

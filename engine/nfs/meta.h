@@ -67,7 +67,7 @@ struct meta_identity {
 
 /* Bytes of one READ and of one WRITE at most. */
 struct meta_limits {
-	uint32_t read_max, write_max;
+	uint64_t read_max, write_max;
 	uint32_t lease_time; /* NFSv4: seconds */
 };
 
@@ -76,6 +76,14 @@ struct meta_limits {
 struct meta_room {
 	uint64_t bytes_total, bytes_free, bytes_available; /* available to the caller */
 	uint64_t files_total, files_free, files_available;
+};
+
+/* What a reply has of a file's attributes: 0 what is not returned, and META_UNTOLD of `room`. */
+struct meta_attributes {
+	struct meta_kind kind;
+	struct meta_identity identity;
+	struct meta_room room;
+	struct meta_limits limits;
 };
 
 /* What the caller may do (RFC 1813, 3.3.4; RFC 8881, 18.1): a server's advice. */
@@ -147,11 +155,10 @@ struct meta_arguments {
 };
 
 struct meta_result {
-	struct nfs_handle found;       /* of the object looked up or made; length 0: not returned */
-	struct meta_kind kind;	       /* GETATTR; LOOKUP, if the server returns attributes */
-	struct readdir_page page;      /* READDIR */
-	struct meta_identity identity; /* as `kind` */
-	uint32_t access;	       /* ACCESS: of enum meta_access */
-	struct meta_room room;	       /* FSSTAT */
-	struct meta_limits limits;     /* FSINFO, ROOT */
+	struct nfs_handle found;  /* of the object looked up or made; length 0: not returned */
+	struct readdir_page page; /* READDIR */
+	uint32_t access;	  /* ACCESS: of enum meta_access */
+	/* Kind and identity: GETATTR; LOOKUP, if the server returns them. Room: FSSTAT. Limits:
+	 * FSINFO, ROOT. */
+	struct meta_attributes attributes;
 };

@@ -241,7 +241,7 @@ static inline enum disposition meta_answered(const struct call *call,
 		return meta_walked(call, &meta->found);
 	if (meta_asked(call) == META_READDIR)
 		return meta_listed(call->io, &meta->page, result);
-	if (!meta_as_expected(call->io, &meta->kind))
+	if (!meta_as_expected(call->io, &meta->attributes.kind))
 		return call_fail(result, EILSEQ, NULL);
 	return meta_done(call, &meta->found);
 }

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "nfs/meta.h"
+#include "nfs/nfs4_meta.h"
 
 struct conn_io;
 struct path;
@@ -47,7 +47,7 @@ struct meta_io {
 	bool closes; /* their compound also has the CLOSE */
 	struct {
 		const struct path *path; /* to their server; NULL: nothing is left */
-		bool open, delegated;	 /* by these stateids */
-		uint8_t opened[16], delegation[16];
+		bool open;		 /* by the stateid in `opened` */
+		struct nfs4_open_result opened;
 	} left;
 };

@@ -309,9 +309,9 @@ static void take(struct names *names, const struct names_batch *batch, struct na
 	}
 	if (result->found.length)
 		item->handle = result->found;
-	if (result->kind.type) {
-		item->kind = result->kind;
-		item->identity = result->identity;
+	if (result->attributes.kind.type) {
+		item->kind = result->attributes.kind;
+		item->identity = result->attributes.identity;
 	}
 	if (batch->take)
 		batch->take(result, batch->context);
@@ -527,7 +527,7 @@ int names_directory(struct names *names, const char *name, bool make, struct nfs
 
 static void take_limits(const struct meta_result *result, void *context)
 {
-	*(struct meta_limits *)context = result->limits;
+	*(struct meta_limits *)context = result->attributes.limits;
 }
 
 int names_limits(struct names *names, const struct nfs_handle *handle, struct meta_limits *limits)

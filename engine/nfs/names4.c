@@ -63,7 +63,7 @@ static int export_failed(const struct names *names, const char *name, int error)
 
 static void take_lease(const struct meta_result *result, void *context)
 {
-	((struct nfs4_path *)context)->client->lease_time = result->limits.lease_time;
+	((struct nfs4_path *)context)->client->lease_time = result->attributes.limits.lease_time;
 }
 
 /* Walks from the server's root, which has no handle yet; *name: the component that failed. */
@@ -266,7 +266,7 @@ static void close_file(struct names *names, void *state)
 
 /* Bytes of data in one call: at most `offered`, and what a message of `message` bytes can carry.
  * Each may be 0, unknown: a server need not return its limit (RFC 8881, 5.7). */
-static uint32_t fitting(uint32_t offered, uint32_t message)
+static uint64_t fitting(uint64_t offered, uint32_t message)
 {
 	uint32_t room =
 		message ? message - min_of(message, (uint32_t)NFS4_MESSAGE_ROOM) : UINT32_MAX;

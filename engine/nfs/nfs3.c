@@ -210,28 +210,28 @@ static bool get_handle(struct xdr_in *in, struct nfs_handle *handle)
 }
 
 /* fattr3 (2.6): the type, size and identity of the object. */
-static void get_kind(struct xdr_in *in, struct meta_kind *kind, struct meta_identity *identity)
+static void get_attributes(struct xdr_in *in, struct meta_attributes *found)
 {
 	const uint8_t *bytes = xdr_skip(in, NFS3_FATTR_SIZE);
 	struct xdr_in attributes = {bytes, in->at, false};
 
 	if (!bytes)
 		return;
-	kind->type = xdr_get_u32(&attributes);
+	found->kind.type = xdr_get_u32(&attributes);
 	xdr_skip(&attributes, FATTR_BEFORE_SIZE);
-	kind->size = xdr_get_u64(&attributes);
+	found->kind.size = xdr_get_u64(&attributes);
 	xdr_skip(&attributes, FATTR_BEFORE_FSID);
-	identity->fsid[0] = xdr_get_u64(&attributes);
-	identity->fileid = xdr_get_u64(&attributes);
+	found->identity.fsid[0] = xdr_get_u64(&attributes);
+	found->identity.fileid = xdr_get_u64(&attributes);
 }
 
 /* post_op_attr */
-static bool get_optional_kind(struct xdr_in *in, struct meta_result *result)
+static bool get_optional(struct xdr_in *in, struct meta_result *result)
 {
 	uint32_t follows = xdr_get_u32(in);
 
 	if (follows)
-		get_kind(in, &result->kind, &result->identity);
+		get_attributes(in, &result->attributes);
 	return follows <= 1;
 }
 
@@ -285,9 +285,9 @@ static bool decode_success(struct xdr_in *in, enum meta_op op, struct meta_resul
 	bool sound = true;
 
 	if (op == META_GETATTR)
-		get_kind(in, &result->kind, &result->identity);
+		get_attributes(in, &result->attributes);
 	else if (op == META_LOOKUP)
-		sound = get_handle(in, &result->found) && get_optional_kind(in, result);
+		sound = get_handle(in, &result->found) && get_optional(in, result);
 	else if (meta_makes(op))
 		sound = get_made(in, &result->found);
 	if (!sound || !skip_attributes(in, op))
@@ -295,8 +295,8 @@ static bool decode_success(struct xdr_in *in, enum meta_op op, struct meta_resul
 	switch (op) {
 	case META_ACCESS: result->access = xdr_get_u32(in); break;
 	case META_READDIR: return readdir_decode(in, false, &result->page);
-	case META_FSSTAT: get_room(in, &result->room); break;
-	case META_FSINFO: get_limits(in, &result->limits); break;
+	case META_FSSTAT: get_room(in, &result->attributes.room); break;
+	case META_FSINFO: get_limits(in, &result->attributes.limits); break;
 	default: break;
 	}
 	return true;

@@ -87,7 +87,7 @@ enum {
 };
 enum { UNWANTED = UINT8_MAX };
 
-#define AT(member) offsetof(struct nfs4_attributes, member)
+#define AT(member) offsetof(struct meta_attributes, member)
 
 /* 5.8: attributes in the order in which replies have their values: a value's bytes, where it goes,
  * and which GETATTRs ask for it. */
@@ -98,13 +98,13 @@ static const struct layout {
 	{NFS4_ATTR_CHANGE, 8, UNWANTED, STAT},
 	{NFS4_ATTR_SIZE, 8, AT(kind.size), ALL},
 	{NFS4_ATTR_FSID, 16, AT(identity.fsid), STAT},
-	{NFS4_ATTR_LEASE_TIME, 4, AT(lease_time), LIMITS},
+	{NFS4_ATTR_LEASE_TIME, 4, AT(limits.lease_time), LIMITS},
 	{NFS4_ATTR_FILEID, 8, AT(identity.fileid), STAT},
 	{NFS4_ATTR_FILES_AVAIL, 8, AT(room.files_available), ROOM},
 	{NFS4_ATTR_FILES_FREE, 8, AT(room.files_free), ROOM},
 	{NFS4_ATTR_FILES_TOTAL, 8, AT(room.files_total), ROOM},
-	{NFS4_ATTR_MAXREAD, 8, AT(read_max), LIMITS},
-	{NFS4_ATTR_MAXWRITE, 8, AT(write_max), LIMITS},
+	{NFS4_ATTR_MAXREAD, 8, AT(limits.read_max), LIMITS},
+	{NFS4_ATTR_MAXWRITE, 8, AT(limits.write_max), LIMITS},
 	{NFS4_ATTR_MODE, 4, UNWANTED, STAT},
 	{NFS4_ATTR_NUMLINKS, 4, UNWANTED, STAT},
 	{NFS4_ATTR_OWNER, 0, UNWANTED, STAT},
@@ -156,7 +156,7 @@ static void put_getattr(struct nfs4_compound *compound, uint32_t getattr)
 }
 
 static void get_value(struct nfs4_results *results, const struct layout *layout,
-		      struct nfs4_attributes *attributes)
+		      struct meta_attributes *attributes)
 {
 	void *to = (uint8_t *)attributes + layout->at;
 
@@ -171,7 +171,7 @@ static void get_value(struct nfs4_results *results, const struct layout *layout,
 			((uint64_t *)to)[i] = get_u64(results);
 }
 
-void nfs4_get_attributes(struct nfs4_results *results, struct nfs4_attributes *attributes)
+void nfs4_get_attributes(struct nfs4_results *results, struct meta_attributes *attributes)
 {
 	uint64_t which = get_bitmap(results);
 	uint32_t length = get_u32(results);
@@ -268,7 +268,7 @@ void nfs4_put_give_back(struct nfs4_compound *compound, enum nfs4_operation oper
 static void put_create(struct nfs4_compound *compound, const char *name, bool directory)
 {
 	nfs4_put(compound, NFS4_CREATE);
-	xdr_put_u32(compound->out, directory ? NFS4_DIRECTORY : NFS4_SYMLINK);
+	xdr_put_u32(compound->out, directory ? META_TYPE_DIRECTORY : META_TYPE_SYMLINK);
 	if (!directory)
 		put_name(compound, META_SYMLINK_TARGET);
 	put_name(compound, name);
@@ -436,25 +436,6 @@ void nfs4_put_meta(struct nfs4_compound *compound, const struct meta_arguments *
 		nfs4_put_give_back(compound, NFS4_CLOSE, &CURRENT_STATEID);
 }
 
-static uint32_t get_attributes(struct nfs4_results *results, struct meta_result *result)
-{
-	struct nfs4_attributes found;
-	uint32_t status = nfs4_next_result(results, NFS4_GETATTR);
-
-	if (status)
-		return status;
-	nfs4_get_attributes(results, &found);
-	result->kind = found.kind;
-	result->identity = found.identity;
-	result->room = found.room;
-	result->limits = (struct meta_limits){
-		.read_max = (uint32_t)min_of(found.read_max, (uint64_t)UINT32_MAX),
-		.write_max = (uint32_t)min_of(found.write_max, (uint64_t)UINT32_MAX),
-		.lease_time = found.lease_time,
-	};
-	return 0;
-}
-
 uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op, bool root, bool closes,
 		       struct nfs4_meta_result *result)
 {
@@ -469,8 +450,11 @@ uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op, bool root,
 		if (!status)
 			nfs4_get_handle(results, &result->all.found);
 	}
-	if (!status && (op == META_LOOKUP || nfs4_meta_operation(op) == NFS4_GETATTR))
-		status = get_attributes(results, &result->all);
+	if (!status && (op == META_LOOKUP || nfs4_meta_operation(op) == NFS4_GETATTR)) {
+		status = nfs4_next_result(results, NFS4_GETATTR);
+		if (!status)
+			nfs4_get_attributes(results, &result->all.attributes);
+	}
 	if (!status && closes)
 		result->close = nfs4_skip_result(results, NFS4_CLOSE);
 	return status;

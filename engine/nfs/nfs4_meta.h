@@ -44,16 +44,7 @@ enum nfs4_attribute {
 	NFS4_ATTR_TIME_MODIFY_SET = 54,
 };
 
-enum nfs4_type { NFS4_REGULAR = 1, NFS4_DIRECTORY = 2, NFS4_SYMLINK = 5 }; /* nfs_ftype4 */
-/* The attributes that the client uses. */
-struct nfs4_attributes {
-	struct meta_kind kind;
-	struct meta_room room; /* META_UNTOLD if not returned; the members below: 0 */
-	struct meta_identity identity;
-	uint32_t lease_time;	      /* seconds */
-	uint64_t read_max, write_max; /* bytes */
-};
-void nfs4_get_attributes(struct nfs4_results *results, struct nfs4_attributes *attributes);
+void nfs4_get_attributes(struct nfs4_results *results, struct meta_attributes *attributes);
 
 /* 18.16 */
 enum nfs4_access { NFS4_ACCESS_READ = 1, NFS4_ACCESS_WRITE = 2, NFS4_ACCESS_BOTH = 3 };

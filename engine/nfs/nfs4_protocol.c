@@ -183,15 +183,12 @@ static void put_return(struct nfs4_compound *compound, const struct call *call)
 {
 	const struct entries *entries = meta_entries(call);
 	const struct conn_io *io = call->io;
-	struct nfs4_stateid stateid;
+	const struct nfs4_open_result *opened = &io->meta->left.opened;
 	char name[ENTRY_NAME_MAX];
 
-	memcpy(stateid.bytes,
-	       io->meta->left.open ? io->meta->left.opened : io->meta->left.delegation,
-	       sizeof(stateid.bytes));
 	entries_name(entries, io->offset, false, name);
 	nfs4_put_return(compound, entries_directory(entries, io->offset), name, returning(call),
-			&stateid);
+			io->meta->left.open ? &opened->stateid : &opened->delegation);
 }
 
 /* True if the request must not be carried out twice. */
@@ -421,10 +418,7 @@ static enum disposition give_back(const struct call *call, const struct nfs4_met
 		return disposition;
 	io->meta->left.path = meta_path(call);
 	io->meta->left.open = open;
-	io->meta->left.delegated = meta->opened.delegated;
-	memcpy(io->meta->left.opened, meta->opened.stateid.bytes, sizeof(io->meta->left.opened));
-	memcpy(io->meta->left.delegation, meta->opened.delegation.bytes,
-	       sizeof(io->meta->left.delegation));
+	io->meta->left.opened = meta->opened;
 	return CALL_PARTIAL;
 }
 
@@ -435,7 +429,7 @@ static enum disposition judge_return(struct call *call, uint32_t status, struct 
 
 	if (disposition != CALL_DONE && disposition != CALL_FAIL)
 		return disposition;
-	if (returning(call) == NFS4_CLOSE && call->io->meta->left.delegated) {
+	if (returning(call) == NFS4_CLOSE && call->io->meta->left.opened.delegated) {
 		call->io->meta->left.open = false;
 		return CALL_PARTIAL;
 	}

@@ -84,7 +84,7 @@ union body {
 	uint8_t bytes[1];
 	struct nfs4_sequence_result sequence;
 	struct nfs_handle handle;
-	struct nfs4_attributes attributes;
+	struct meta_attributes attributes;
 	struct io_result data;
 	struct nfs4_open_result open;
 	struct nfs4_exchange_result exchange_id;

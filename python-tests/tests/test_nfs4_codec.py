@@ -221,10 +221,7 @@ def _attributes(
         "kind": {"type": kind, "size": size},
         "identity": {"fsid": struct.pack("2Q", *fsid), "fileid": fileid},
         "room": value(ffi.new("struct meta_room *", room)[0]),
-        "lease_time": 0,
-        "read_max": 0,
-        "write_max": 0,
-        **limits,
+        "limits": {"read_max": 0, "write_max": 0, "lease_time": 0, **limits},
     }
 
 
@@ -354,7 +351,7 @@ _GOOD = BODIES["SEQUENCE"].result
 _GETTERS = {
     Op.SEQUENCE: ("sequence", "nfs4_sequence_result"),
     Op.GETFH: ("handle", "nfs_handle"),
-    Op.GETATTR: ("attributes", "nfs4_attributes"),
+    Op.GETATTR: ("attributes", "meta_attributes"),
     Op.SECINFO: ("secinfo", "flavors"),
     Op.SECINFO_NO_NAME: ("secinfo", "flavors"),
     Op.READ: ("read", "io_result"),
