@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import configparser
 import contextlib
 import io
+import itertools
 import math
 import os
 import re
@@ -24,12 +26,12 @@ from conftest import or_skip, run_harness
 from engine_helpers import eventually, family
 
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.lab import guest, kernel_security, kernel_server
+from nfsmulti.lab import guest, kernel_security, kernel_server, kernel_tls
 from nfsmulti.lab import kernels as machine
 from nfsmulti.lab.guest import GuestConfig, Mount, run_in_guest
 from nfsmulti.lab.kernels import KernelTree, Machine
 from nfsmulti.paths import PYTHON_TESTS
-from nfsmulti.processes import Completed, Identity, Process
+from nfsmulti.processes import Completed, Identity, Process, find, run
 
 _SECONDS = 600.0  # for a boot, on a slow machine too
 
@@ -243,19 +245,24 @@ def test_security_is_set_up_around_the_command(monkeypatch: pytest.MonkeyPatch) 
             run_in_guest(["true"], config)
 
 
+@pytest.mark.parametrize(("end", "status"), [("kill -TERM $$", 128 + signal.SIGTERM), ("true", 0)])
 def test_a_command_has_mounts_pools_and_its_own_status(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    end: str,
+    status: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("NFSMULTI_POOLS", "lab:a one:b mounts:/m")
     monkeypatch.setattr(kernel_security, "end_politely", lambda: None)
     monkeypatch.setattr(kernel_security, "exported", contextlib.nullcontext)
     monkeypatch.setattr(kernel_security, "_KEYS", str(tmp_path))
     monkeypatch.setattr(kernel_security, "_MOUNTING", ["touch", str(tmp_path / "mounted")])
-    script = f'ls {tmp_path}/mounted; echo "$POOL"; echo "$NFSMULTI_POOLS"; kill -TERM $$'
+    script = f'ls {tmp_path}/mounted; echo "$POOL"; echo "$NFSMULTI_POOLS"; {end}'
     monkeypatch.setattr("sys.argv", ["", "sys", "none", "sh", "-c", script])
     with pytest.raises(SystemExit) as ended:
         kernel_security._main()
-    assert ended.value.code == 128 + signal.SIGTERM
+    assert ended.value.code == status
     one, other = (f"nfs://{host}/?version=4.1&sec=sys&xprtsec=none" for host in guest.ADDRESSES)
     pools = f"lab:{one},{other} one:{one} mounts:/m"
     assert capfd.readouterr().out.splitlines() == [f"{tmp_path}/mounted", f"{one},{other}", pools]
@@ -500,6 +507,99 @@ def test_mounts_ask_for_what_the_server_has(
         GuestConfig(mounts=(mount,), **options)
     clear = Mount.parse("/mnt/a=sec=sys,xprtsec=none,address=fd02::15")
     assert GuestConfig(mounts=(clear,), **options).mounts == (clear,)
+
+
+_READS_SETTINGS = """\
+busybox() { echo "$@"; }; mount() { echo "$@"; }; mkdir() { :; }
+. ./settings
+echo "$RELEASE $MODULES $PROGRAMS"
+echo "$NETWORK $ADDRESSES $ADDRESS6 $EXPORT $EXPORT_OPTIONS"
+echo "$RESULTS, $SECURED"
+mount_host /h; mount_results /r; mount_wanted
+"""
+
+
+def test_a_guest_is_what_it_was_asked_for(tmp_path: Path) -> None:
+    """What QEMU is given, and what init.sh reads."""
+    kernel = object.__new__(Machine)
+    kernel.tree = KernelTree(Path("/tree"), "6.12")
+    results = tmp_path / "a, b"
+    shares = {machine.HOST: Path("/"), "results": results}
+    words = kernel.command(tmp_path, 2, 512, True, shares)
+    given: dict[str, list[str]] = {word: [] for word in words if word.startswith("-")}
+    for word, value in itertools.pairwise(words):
+        if word in given and value not in given:
+            given[word].append(value)
+    way_out = "virtio-net-pci,netdev=network,romfile="
+    assert given["-device"][0] == way_out
+    assert given["-device"][1:] == [
+        f"virtio-9p-pci,fsdev={name},mount_tag={name}" for name in shares
+    ]
+    assert given["-netdev"] == ["user,id=network,net=10.0.3.0/24"]
+    assert [value.split(",security")[0] for value in given["-fsdev"]] == [
+        "local,id=host,path=/,readonly=on",
+        f"local,id=results,path={tmp_path}/a,, b,readonly=off",
+    ]
+    assert (given["-smp"], given["-m"]) == (["2"], ["512"])
+    assert given["-kernel"] == ["/tree/boot/vmlinux-6.12"]
+    mounts = (Mount.parse("/m=vers=3"),)
+    config = GuestConfig(mounts=mounts, results=results, network=True, xprtsec="tls")
+    (tmp_path / "settings").write_text(guest._settings(kernel, config, shares))
+    told = run(["sh", "-euc", _READS_SETTINGS], timeout=_SECONDS, cwd=tmp_path).check().stdout
+    tree = "6.12 /tree/lib/modules/6.12 /tree/programs"
+    server = "yes 10.0.2.15 10.0.2.16 fd02::15 /export rw,no_root_squash,insecure,fsid=0"
+    assert told.splitlines() == [
+        tree,
+        f"{server},no_subtree_check",
+        f"{results}, yes",
+        f"mount {' '.join(kernel.mount('host'))} /h",
+        f"mount {' '.join(kernel.mount('results'))} /r",
+        "-t nfs -o vers=3,nolock 10.0.2.15:/export /m",
+    ]
+    assert [kernel.mount(name)[3].startswith("ro,") for name in shares] == [True, False]
+
+
+def test_modules_come_after_those_that_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "builtin x\ninsmod /m/9pnet.ko \ninsmod /m/9p.ko.xz\ninsmod /m/9pnet.ko \n"
+    monkeypatch.setattr(machine, "run", lambda argv, **_: Completed(argv, 0, said, ""))
+    found = KernelTree(Path("/tree"), "6.12").modules_for(["9p"])
+    assert found == [Path("/m/9pnet.ko"), Path("/m/9p.ko.xz")]
+
+
+def test_tlshd_has_keys_for_either_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = configparser.ConfigParser()
+
+    def program(argv: Sequence[str], *_: object) -> Any:
+        return contextlib.nullcontext(told.read(argv[-1]))
+
+    monkeypatch.setattr(kernel_tls, "run", lambda argv, **_: Completed(argv, 0, "", ""))
+    monkeypatch.setattr(kernel_tls, "Program", program)
+    monkeypatch.setattr(kernel_tls, "_mount_once", lambda *_: None)
+    with kernel_tls.kernel_tls(tmp_path) as made:
+        pass
+    for name, pair in (("client", made.client), ("server", made.server)):
+        assert dict(told[f"authenticate.{name}"]) == {
+            "x509.truststore": str(made.authority.certificate),
+            "x509.certificate": str(pair.certificate),
+            "x509.private_key": str(pair.key),
+        }
+
+
+def test_the_servers_threads_are_in_one_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel_server, "_CGROUPS", tmp_path)
+    (tmp_path / "cgroup.procs").touch()
+    (tmp_path / "bin").mkdir()
+    program = shutil.copy(find("sleep"), tmp_path / "bin/nfsd")  # its name as the kernel tells it
+    with Process([str(program), "1000"]) as process:
+        name = Path(f"/proc/{process.pid}/comm")
+        eventually(lambda: name.read_text() == "nfsd\n")
+        assert kernel_server.cpu_stat() == tmp_path / "nfsd/cpu.stat"
+        assert (tmp_path / "nfsd/cgroup.procs").read_text() == str(process.pid)
+    monkeypatch.setattr(kernel_server, "_GRACE", tmp_path / "grace")
+    kernel_server.end_grace()
+    assert (tmp_path / "grace").read_text() == "Y"
 
 
 def test_refusal_of_an_option() -> None:
