@@ -141,13 +141,17 @@ def test_an_interrupt_leaves_the_page_of_what_was_measured(
         raise KeyboardInterrupt
 
     _shorten(monkeypatch, tmp_path)
-    monkeypatch.setattr(machine, "missing_privileges", lambda: None)
-    monkeypatch.setattr(demo, "InLab", interrupted)
+    monkeypatch.setattr(machine, "missing_privileges", lambda: "no CAP_NET_ADMIN")
+    monkeypatch.setattr(machine, "may_make_namespaces", lambda: False)
+    monkeypatch.setattr(demo, "Loopback", interrupted)
     with pytest.raises(KeyboardInterrupt):
         demo.demo()
-    folder, _ = _left(tmp_path)
-    assert "Interrupted: 6 of 6 cells have not run" in (folder / "report.md").read_text()
-    assert f"{folder.name}/report.html" in capsys.readouterr().out
+    folder, summary = _left(tmp_path)
+    many = len(summary.cells)
+    assert f"Interrupted: {many} of {many} cells" in (folder / "report.md").read_text()
+    printed = capsys.readouterr().out
+    assert printed.startswith("Without namespaces: not permitted here (no CAP_NET_ADMIN). The ")
+    assert f"{folder.name}/report.html" in printed
 
 
 def test_a_cell_that_fails_is_called_as_on_its_page(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import itertools
 import json
+import re
 import socket
 import sys
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from nfsmulti.machine import Level, ok, warn
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.pool import read_pool
 from nfsmulti.report.cells import DISTURBED
+from nfsmulti.terminal import Lines
 from servers.scripted import SOUND, AcceptStat, Answer, Nfs4, ScriptedServer, Terms, accepted, on
 
 _PORTS = "nfsport=22049&mountport=22050"
@@ -385,6 +387,21 @@ def test_the_last_line_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         monkeypatch.setattr("nfsmulti.doctor._findings", lambda _, found=found: found)
         assert call_harness("doctor").stdout.splitlines()[-1] == line
+
+
+def test_levels_have_colours_in_a_terminal_that_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = machine.ok("a"), machine.warn("b", "less"), machine.fail("c", "mend it")
+    monkeypatch.setattr("nfsmulti.doctor._findings", lambda _: found)
+    monkeypatch.setattr(Lines, "is_terminal", True)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value, colours in (
+        ("TERM", "xterm", ["32mok", "33mwarn", "31mfail"]),
+        ("TERM", "dumb", []),
+        ("NO_COLOR", "1", []),
+    ):
+        monkeypatch.setenv(name, value)
+        assert re.findall(r"\x1b\[(3\dm\w+) +\x1b\[0m", call_harness("doctor").stdout) == colours
+        monkeypatch.setenv("TERM", "xterm")
 
 
 def test_busy_processors_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,9 +31,10 @@ _SECONDS = 5.0
 _PATH = "10.0.0.1:2049:/export"
 
 
-def _names(text: str) -> set[str]:
-    found = text_string_to_metric_families(text)
-    return {sample.name for family in found for sample in family.samples}
+def _told(file: Path) -> dict[str, float]:
+    """Return the values in a file, by name; of several, the last."""
+    found = text_string_to_metric_families(file.read_text())
+    return {sample.name: sample.value for family in found for sample in family.samples}
 
 
 def test_documents_name_what_is_told_of_a_cell(tmp_path: Path) -> None:
@@ -45,14 +46,25 @@ def test_documents_name_what_is_told_of_a_cell(tmp_path: Path) -> None:
     now = Live({_PATH: counts}, {_PATH: counts})
     assert now.text([1.0, 2.0, 4.0]).startswith("4.00 MB/s 1,000 IOPS 0.500 ms ▂▄█ 1 error 1")
     metrics.begin(planned)
-    metrics.tick(1.0, now)
-    names = _names(file.read_text())
+    metrics.tick(1.5, now)
+    told = _told(file)
     metrics.begin(planned)
     metrics.tick(1.0, now)
     assert f'reconnects_total{{label="",path="{_PATH}",scenario="oltp"}} 2.0' in file.read_text()
     figures = made_runs.figures(random.Random(1), 900e6, 65536, 2500)
     metrics.end(dataclasses.replace(waiting_cell(planned), status="done", read=figures))
-    names |= _names(file.read_text())
+    told |= _told(file)
+    values = {
+        "cell_seconds": 1.5,
+        "path_bytes_per_second": 4e6,
+        "path_operations_per_second": 1000,
+        "path_latency_seconds": 0.0005,
+        "last_bytes_per_second": figures.bytes_per_s,
+        "last_operations_per_second": figures.iops,
+        "last_p99_seconds": figures.p99_us / 1e6,
+    }
+    assert {name: told[f"nfsmulti_{name}"] for name in values} == pytest.approx(values)
+    names = {*told}
     board = json.loads((ROOT / "docs/grafana.json").read_text())
     asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
     assert set(re.findall(r"nfsmulti_\w+", " ".join(asked))) == names
