@@ -67,7 +67,6 @@ class Bar(Progress):
         what: str | None = None,
         done: float | None = None,
         *,
-        total: float | None = None,
         beside: str = "",
     ) -> None:
         """Say what goes on, and how much of how much is done."""
@@ -75,6 +74,5 @@ class Bar(Progress):
             self._task,
             description=what and visible(what),
             completed=done,
-            total=total,
             beside=visible(beside),
         )

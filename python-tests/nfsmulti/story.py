@@ -234,7 +234,7 @@ class Percentiles:
     """A plot of the percentiles of latency: a line for each level of a factor, or each named."""
 
     factor: str | Callable[[Run], Mapping[str, Levels]]
-    ways: Sequence[str] = ()
+    ways: Sequence[str]
     percents: Sequence[float] = (50, 95, 99, 99.9)
 
 
@@ -277,7 +277,6 @@ class Claim:
     above: float = 0.0
     below: float = 0.0
     why: str = ""
-    ours: str | Callable[[Run, Levels], str] = ""
 
 
 Shown = Lines | Bars | Percentiles

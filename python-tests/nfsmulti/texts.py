@@ -137,11 +137,11 @@ def p_value(p: float | None) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def repeats_to_tell(needed: int, unit: str = "") -> str:
+def repeats_to_tell(needed: int) -> str:
     """Say how many repeats would tell, by Ratio.pairs_to_tell()."""
     if needed > MOST_REPEATS:
-        return f"more than {MOST_REPEATS}{unit} would be needed"
-    return f"about {needed}{unit} would be enough"
+        return f"more than {MOST_REPEATS} would be needed"
+    return f"about {needed} would be enough"
 
 
 def several(words: Sequence[str]) -> str:

@@ -44,7 +44,7 @@ class Understood:
 
     function: str
     values: dict[str, Any]
-    commands: Sequence[str] = ()
+    commands: Sequence[str]
 
 
 def understand(words: Sequence[str]) -> Understood:

@@ -123,7 +123,7 @@ def trials(
     return judged_rows(plain, limit, tested=tested)
 
 
-def at_loads(a: Summary, b: Summary, limit: float, *, tested: bool = True) -> list[Row]:
+def at_loads(a: Summary, b: Summary, limit: float, *, tested: bool) -> list[Row]:
     """Return what two runs of latency are compared by, the loads within the limit last."""
     plain = [
         Row(

@@ -37,8 +37,8 @@ class Point:
 
     name: str
     sample: Sample
-    ratio: Ratio | None = None
-    says: str = ""
+    ratio: Ratio | None
+    says: str
 
     @property
     def words(self) -> list[str]:

@@ -18,7 +18,7 @@ from nfsmulti.report import cells, measures
 from nfsmulti.report.answer import MOST_ROWS, Answer
 from nfsmulti.stats import FEWEST, Ratio
 from nfsmulti.summary import Cell, Factor, Summary
-from nfsmulti.texts import MISSING, Table, repeats_to_tell
+from nfsmulti.texts import Table, repeats_to_tell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,7 +30,7 @@ class PublishedFigure:
 
     figure: str
     theirs: str
-    ours: str = MISSING
+    ours: str
     their_ratio: float | None = None
     our_ratio: Ratio | None = None
 

@@ -504,12 +504,13 @@ def _beside_one(run: Run, one: Beside | page.PublishedFigure) -> page.PublishedF
     there = [*run.levels(place, one.at), (one.at or {}).get(place, "")] if place else [""]
     what = one.what.replace("{where}", run.words({place: there[0]})).replace("{hosts}", run.hosts)
     gain = run.ratio(one.measure, one.at, one.of) if one.at and one.of else None
-    return page.PublishedFigure(what, one.theirs, _ours(run, one, one.at), one.ratio, gain)
+    own = one.ours if isinstance(one.ours, str) else one.ours(run, one.at or {})
+    ours = own or _text(run, one.measure, one.at)
+    return page.PublishedFigure(what, one.theirs, ours, one.ratio, gain)
 
 
-def _ours(run: Run, one: Beside | Claim, at: Levels | None) -> str:
-    own = one.ours if isinstance(one.ours, str) else one.ours(run, at or {})
-    return own or (run.text(one.measure, at) if at else MISSING)
+def _text(run: Run, measure: str, at: Levels | None) -> str:
+    return run.text(measure, at) if at else MISSING
 
 
 def _findings(story: Story, summary: Summary) -> list[page.Finding]:
@@ -530,7 +531,8 @@ def finding(run: Run, one: Claim) -> page.Finding:
     if one.each:
         return _of_each(run, one)
     if one.why:
-        return page.Finding(one.what, one.said, _ours(run, one, one.over), page.untestable(one.why))
+        ours = _text(run, one.measure, one.over)
+        return page.Finding(one.what, one.said, ours, page.untestable(one.why))
     gain = run.ratio(one.measure, one.over, one.under) if one.over and one.under else None
     ours = f"{gain.text} times" if gain else MISSING
     return page.Finding(one.what, one.said, ours, _judged(run, one, gain))

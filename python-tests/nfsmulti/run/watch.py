@@ -72,7 +72,7 @@ def processors(cpus: Collection[int] | None = None) -> int:
     return len(cpus or ()) or os.cpu_count() or 1
 
 
-def busy_ticks(stat: str, cpus: Collection[int] | None = None) -> int:
+def busy_ticks(stat: str, cpus: Collection[int] | None) -> int:
     """Add up all that /proc/stat tells but idle and iowait; guests are in user (proc(5)).
 
     A container's /proc/stat may count its processors anew: its sum is then that of its own.
