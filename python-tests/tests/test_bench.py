@@ -7,7 +7,10 @@ import dataclasses
 import hashlib
 import json
 import re
+import select
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import call_harness
@@ -30,10 +33,11 @@ from nfsmulti.bench.cost import (
     Case,
     Timing,
 )
+from nfsmulti.bench.sink import Sink
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.paths import ROOT
-from nfsmulti.processes import run
+from nfsmulti.processes import Completed, find, run
 from nfsmulti.report import pages
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.plan import PlannedCell, ordered
@@ -319,6 +323,42 @@ def test_a_yardstick_that_fio_does_not_load_ends_it(tmp_path: Path) -> None:
     for name, why in (("y.so", "there is no such file"), ("y.c", "fio does not load it")):
         with pytest.raises(HarnessError, match=rf"--yardstick .*/{name}: {why}"):
             call_harness("bench", "client-cost", "--yardstick", str(tmp_path / name))
+
+
+def test_a_peer_is_built_in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once; a fio of the distribution that has an nfs engine is taken as it is."""
+    answers = {"sh": f"source: in {tmp_path}\n", "configure": "NFS engine                    yes\n"}
+    ran: list[tuple[str, Path | None]] = []
+
+    def run(argv: Sequence[str], *, timeout: float, cwd: Path | None = None) -> Completed:
+        name = Path(argv[0]).name
+        ran.append((name, cwd))
+        return Completed([*argv], 0, answers.get(name, ""), "")
+
+    said: list[str] = []
+    monkeypatch.setattr(peers, "run", run)
+    monkeypatch.setattr(peers, "_PEERS", tmp_path / "none")
+    assert peers.peer_fio(said.append) == tmp_path / "fio"
+    assert ran[-3:] == [("sh", None), ("configure", tmp_path), ("make", tmp_path)]
+    assert len(said) == 1
+    (tmp_path / "fio").touch()
+    assert peers.peer_fio(said.append) == tmp_path / "fio"
+    assert ran[-1] == ("sh", None)
+    answers["fio"] = "\tnetsplice\n\tnfs\n"
+    assert str(peers.peer_fio(said.append)) == find("fio")
+
+
+def test_a_sink_that_ends_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ready(*words: Any) -> Any:
+        found = select_of(*words)
+        assert found[0], "it waited in vain"
+        return found
+
+    select_of = select.select
+    monkeypatch.setattr("nfsmulti.bench.sink._SECONDS", 10.0)
+    monkeypatch.setattr("select.select", ready)
+    with pytest.raises(HarnessError, match="nfs-sink did not start"):
+        Sink(["--no-such"]).__enter__()
 
 
 def test_what_is_no_build_for_this_fio_ends_it(tmp_path: Path) -> None:

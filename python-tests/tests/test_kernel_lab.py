@@ -377,7 +377,10 @@ esac
     ["echo E: no network >&2; exit 100", "echo rubbish >linux-image_1_amd64.deb", "exit 0"],
 )
 def test_interrupted_download_leaves_no_tree(
-    download: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    download: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     apt = tmp_path / "apt-get"
     apt.write_text(_APT.format(download=download))
@@ -391,6 +394,7 @@ def test_interrupted_download_leaves_no_tree(
         with pytest.raises(MissingError, match=rf"(?s)kernel could not be fetched: .*{remedy}"):
             KernelTree.get()
         assert not (tmp_path / "lab/debian13").exists()
+        assert "nfsmulti: apt-get fetches Debian 13's kernel, for the" in capsys.readouterr().err
 
 
 def test_a_fetched_kernel_takes_the_place_of_an_earlier_one(

@@ -675,6 +675,8 @@ def test_cells_that_differ_in_another_factor_are_no_repeats() -> None:
     assert [number for number, _ in rows] == ["1", "4"]
     assert "## Plots; nconnect 4" in text
     assert "(plots/bandwidth-no-caps-of-the-lab-streams-nconnect-4.png)" in text
+    assert "as many times 1; nconnect 4](plots/" in text
+    assert "| | throughput, times nconnect 1 | p99, times nconnect 1 | answer |" in text
 
 
 def test_a_further_factor_is_told_by_its_ratio_paired_by_repeat() -> None:
