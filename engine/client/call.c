@@ -11,22 +11,18 @@
 #include "util.h"
 
 /* Tells the credentials that the call's stamp is no longer needed to verify a reply. */
-static void release_stamp(struct call *call)
+static void release_stamp(struct rpc_client *rpc, struct call *call)
 {
-	/* clang-tidy takes a call that has left a list for one that is met there again.
-	 * NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
-	struct rpc_credentials *credentials = call->rpc->credentials;
+	struct rpc_credentials *credentials = rpc->credentials;
 	const struct rpc_context_ops *context = credentials->flavor->context;
 
 	if (context)
 		context->release(credentials, &call->stamp);
 }
 
-static void release(struct call *call, bool answered)
+static void release(struct rpc_client *rpc, struct call *call, bool answered)
 {
-	struct rpc_client *rpc = call->rpc;
-
-	release_stamp(call);
+	release_stamp(rpc, call);
 	if (rpc->protocol->release && !call_is_context(call))
 		rpc->protocol->release(rpc, call, answered);
 }
@@ -38,27 +34,26 @@ static void note_resent(const struct call *call, uint32_t answered_for)
 		call->request->resent = true;
 }
 
-void call_renew(struct call *call, bool answered)
+void call_renew(struct rpc_client *rpc, struct call *call, bool answered)
 {
-	release(call, answered);
+	release(rpc, call, answered);
 	note_resent(call, answered);
 	if (call->io && call->io->op == IO_COMMIT)
-		call->rpc->events->commit_undone(call->io);
+		rpc->events->commit_undone(call->io);
 	call->tries = 0;
 	call->since = 0;
 	call->last_sent = 0;
 }
 
-void call_drop(struct call *call, bool answered)
+void call_drop(struct rpc_client *rpc, struct call *call, bool answered)
 {
 	if (call->tries)
-		release(call, answered);
-	call_give_back(&call->rpc->calls, call);
+		release(rpc, call, answered);
+	call_give_back(&rpc->calls, call);
 }
 
-void call_finish(struct call *call, bool answered, int error)
+void call_finish(struct rpc_client *rpc, struct call *call, bool answered, int error)
 {
-	struct rpc_client *rpc = call->rpc;
 	struct conn_io *io = call->io;
 
 	if (error && io && io->op == IO_COMMIT) {
@@ -76,20 +71,20 @@ void call_finish(struct call *call, bool answered, int error)
 		note_resent(call, answered && rpc->protocol->sends_once ? call->tries : answered);
 		call->request->done = true;
 	}
-	call_drop(call, answered);
+	call_drop(rpc, call, answered);
 }
 
 void client_drop_setup(struct rpc_client *rpc, bool answered)
 {
 	if (rpc->setup)
-		call_drop(rpc->setup, answered);
+		call_drop(rpc, rpc->setup, answered);
 	rpc->setup = NULL;
 }
 
 void client_drop_probe(struct rpc_client *rpc)
 {
 	if (rpc->probe)
-		call_drop(rpc->probe, !rpc->probed);
+		call_drop(rpc, rpc->probe, !rpc->probed);
 	rpc->probe = NULL;
 	rpc->probed = false;
 }
@@ -170,7 +165,7 @@ static void delay(struct rpc_client *rpc, struct call *call)
  */
 static void repeat(struct rpc_client *rpc, struct call *call)
 {
-	release_stamp(call);
+	release_stamp(rpc, call);
 	call->xid = call_new_xid(&rpc->calls, call);
 	call->tries = 1;
 	call->since = call->resume_at;
@@ -193,9 +188,9 @@ static void authenticate(struct rpc_client *rpc, struct call *call)
 	if (call->tries == 1) {
 		if (rpc->protocol->denied)
 			rpc->protocol->denied(call);
-		call_renew(call, true);
+		call_renew(rpc, call, true);
 	}
-	release_stamp(call);
+	release_stamp(rpc, call);
 	call->denials++;
 	call->last_sent = 0;
 	TAILQ_INSERT_HEAD(&rpc->waiting, call, link);
@@ -254,10 +249,10 @@ static void answered(struct rpc_client *rpc, struct call *call)
 	if (call->io && (reply->disposition <= CALL_PARTIAL || reply->result.count))
 		enter(rpc, call->io, &reply->result);
 	switch (reply->disposition) {
-	case CALL_DONE: call_finish(call, true, 0); break;
+	case CALL_DONE: call_finish(rpc, call, true, 0); break;
 	case CALL_PARTIAL:
 	case CALL_RETRY_NOW:
-		call_renew(call, true);
+		call_renew(rpc, call, true);
 		TAILQ_INSERT_TAIL(&rpc->waiting, call, link);
 		break;
 	case CALL_RECOVER:
@@ -268,7 +263,7 @@ static void answered(struct rpc_client *rpc, struct call *call)
 		/* The slot's reply is for all copies of the call: none was carried out. */
 		if (reply->disposition == CALL_BACKOFF && call->slot_used)
 			call->tries = 1;
-		call_renew(call, true);
+		call_renew(rpc, call, true);
 		delay(rpc, call);
 		break;
 	case CALL_RETRY_SAME_SLOT:
@@ -276,7 +271,7 @@ static void answered(struct rpc_client *rpc, struct call *call)
 		repeat(rpc, call);
 		break;
 	case CALL_AUTHENTICATE: authenticate(rpc, call); break;
-	case CALL_FAIL: call_finish(call, !reply->unread, reply->result.error); break;
+	case CALL_FAIL: call_finish(rpc, call, !reply->unread, reply->result.error); break;
 	}
 }
 
@@ -355,7 +350,8 @@ void client_call_refused(void *context, uint32_t xid, int error, const char *why
 		return;
 	}
 	TAILQ_REMOVE(&rpc->sent, call, link);
-	call_finish(call, false, error); /* perhaps carried out: the slot's sequence is unknown */
+	call_finish(rpc, call, false,
+		    error); /* perhaps carried out: the slot's sequence is unknown */
 }
 
 /* --- a lost channel --- */
@@ -387,7 +383,7 @@ void client_abort(struct rpc_client *rpc, int error)
 	TAILQ_CONCAT(&rpc->sent, &rpc->delayed, link);
 	while ((call = TAILQ_FIRST(&rpc->sent))) {
 		TAILQ_REMOVE(&rpc->sent, call, link);
-		call_finish(call, false, error);
+		call_finish(rpc, call, false, error);
 	}
 }
 
@@ -448,11 +444,11 @@ void client_hand_over(struct rpc_client *rpc)
 
 		TAILQ_REMOVE(&rpc->sent, call, link);
 		if (!io) {
-			call_finish(call, false, ECANCELED);
+			call_finish(rpc, call, false, ECANCELED);
 			continue;
 		}
 		if (call->tries)
-			call_renew(call, false);
+			call_renew(rpc, call, false);
 		call_give_back(&rpc->calls, call);
 		rpc->outstanding--;
 		rpc->events->given_back(io);

@@ -106,13 +106,13 @@ static inline struct call *call_find(const struct call_table *table, const struc
 	return call->rpc == rpc && call->xid == xid && call->last_sent ? call : NULL;
 }
 
-/* --- a call that was taken; `answered`: its reply has come --- */
+/* --- a call that `rpc` has taken; `answered`: its reply has come --- */
 
 /* Releases the call's xid and slot: the call will be sent with a new xid and slot. */
-void call_renew(struct call *call, bool answered);
+void call_renew(struct rpc_client *rpc, struct call *call, bool answered);
 
 /* Releases xid and slot of a call that is in no list, and gives the call back. */
-void call_drop(struct call *call, bool answered);
+void call_drop(struct rpc_client *rpc, struct call *call, bool answered);
 
 /* Does the same, and ends the call's I/O or request with `error`: 0 or a positive errno. */
-void call_finish(struct call *call, bool answered, int error);
+void call_finish(struct rpc_client *rpc, struct call *call, bool answered, int error);

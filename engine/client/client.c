@@ -96,7 +96,7 @@ static void enforce_soft(struct rpc_client *rpc, uint64_t now)
 			continue;
 		rpc->log->expired(rpc);
 		TAILQ_REMOVE(&rpc->waiting, call, link);
-		call_finish(call, false, ETIMEDOUT);
+		call_finish(rpc, call, false, ETIMEDOUT);
 	}
 }
 

@@ -28,15 +28,14 @@ void client_request(struct rpc_client *rpc, struct rpc_request *request)
  * Gives a call its xid and slot. A call that is sent again keeps both, unless its slot's session
  * was replaced. False: the protocol has no free slot.
  */
-static bool give_number(struct call *call)
+static bool give_number(struct rpc_client *rpc, struct call *call)
 {
-	struct rpc_client *rpc = call->rpc;
 	const struct protocol *protocol = rpc->protocol;
 	struct conn_io *io = call->io;
 	bool numbered = protocol->acquire && !call_is_context(call);
 
 	if (call->tries && numbered && protocol->slot_valid && !protocol->slot_valid(rpc, call))
-		call_renew(call, false);
+		call_renew(rpc, call, false);
 	if (call->tries) {
 		rpc->counters->retransmissions++;
 	} else {
@@ -129,7 +128,7 @@ static void send_setup(struct rpc_client *rpc, struct rpc_request *request)
 	rpc->setup = call = call_take(&rpc->calls, rpc);
 	call->request = request;
 	*request = (struct rpc_request){0};
-	if (give_number(call) &&
+	if (give_number(rpc, call) &&
 	    (context ? queue_context(rpc, call, &head) : encode_and_queue(rpc, call, &head)))
 		return;
 	client_drop_setup(rpc, false);
@@ -188,7 +187,7 @@ static struct call *take_waiting(struct rpc_client *rpc)
 	while (behind && (call = TAILQ_FIRST(&rpc->waiting))) {
 		bool had_number = call->tries;
 
-		if (give_number(call)) {
+		if (give_number(rpc, call)) {
 			TAILQ_REMOVE(&rpc->waiting, call, link);
 			return call;
 		}
@@ -217,7 +216,7 @@ static bool queue_waiting(struct rpc_client *rpc)
 		if (encode_and_queue(rpc, call, &head))
 			TAILQ_INSERT_TAIL(&rpc->sent, call, link);
 		else
-			call_finish(call, false, EIO);
+			call_finish(rpc, call, false, EIO);
 		took = true;
 	}
 	return took;
@@ -315,7 +314,7 @@ void client_probe(struct rpc_client *rpc)
 	if (!link->ops->begin(link->channel, &head))
 		return;
 	rpc->probe = call_take(&rpc->calls, rpc);
-	if (give_number(rpc->probe))
+	if (give_number(rpc, rpc->probe))
 		encode_and_queue(rpc, rpc->probe, &head);
 	client_send(rpc);
 }
