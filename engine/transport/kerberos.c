@@ -109,28 +109,21 @@ static void leave(struct kerberos *kerberos)
 		making_free(making);
 }
 
-/* False: out of memory. */
-static bool copy(char **to, const char *text)
+/* With a keytab and no ccache, tickets stay in this process: a cache per principal and keytab.
+ * False: out of memory. */
+static bool set_ccache(struct terms *terms)
 {
-	*to = text ? strdup(text) : NULL;
-	return *to || !text;
-}
-
-/* With a keytab and no ccache, tickets stay in this process: a cache per principal and keytab. */
-static bool copy_ccache(char **to, const struct terms *terms)
-{
-	if (terms->ccache || !terms->keytab)
-		return copy(to, terms->ccache);
-	if (asprintf(to, "MEMORY:nfsmulti %s %s", terms->principal ?: "", terms->keytab) >= 0)
+	if (terms->ccache || !terms->keytab ||
+	    asprintf(&terms->ccache, "MEMORY:nfsmulti %s %s", terms->principal ?: "",
+		     terms->keytab) >= 0)
 		return true;
-	*to = NULL;
+	terms->ccache = NULL;
 	return false;
 }
 
 static void begin(struct gss_mechanism *mechanism)
 {
 	struct kerberos *kerberos = kerberos_of(mechanism);
-	const struct terms *terms = kerberos->terms;
 	struct making *making = calloc(1, sizeof(*making));
 	pthread_condattr_t monotonic;
 
@@ -142,8 +135,7 @@ static void begin(struct gss_mechanism *mechanism)
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&making->changed, &monotonic);
 	pthread_condattr_destroy(&monotonic);
-	if (copy(&making->principal, terms->principal) && copy(&making->keytab, terms->keytab) &&
-	    copy_ccache(&making->ccache, terms) && copy(&making->server, terms->server_principal)) {
+	if (terms_copy(&making->terms, kerberos->terms) && set_ccache(&making->terms)) {
 		kerberos->making = making;
 		start_step(making);
 	} else {

@@ -23,7 +23,7 @@ int kerberos_new(struct gss_mechanism **mechanism, const struct terms *terms);
 
 struct making {
 	/* Used by the thread, while it works. */
-	char *principal, *keytab, *ccache, *server; /* of terms; NULL: the library's default */
+	struct terms terms; /* a copy; NULL: the library's default */
 	gss_ctx_id_t context;
 	gss_buffer_desc reply, token; /* from the server, and for it */
 	char error[400];

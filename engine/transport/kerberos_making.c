@@ -54,15 +54,15 @@ static const char *remedy(const struct making *making, OM_uint32 major, OM_uint3
 		return ": run kinit, or name another cache by ccache= or KRB5CCNAME";
 	default: break;
 	}
-	if (making->keytab || !no_ticket(major, minor))
+	if (making->terms.keytab || !no_ticket(major, minor))
 		return "";
-	return making->principal ? ": run kinit as that principal, or give keytab="
-				 : ": run kinit, or give keytab= and principal=";
+	return making->terms.principal ? ": run kinit as that principal, or give keytab="
+				       : ": run kinit, or give keytab= and principal=";
 }
 
 static void fail(struct making *making, const char *what, OM_uint32 major, OM_uint32 minor)
 {
-	const char *cache = making->ccache, *file = cache ? strchr(cache, ':') : NULL;
+	const char *cache = making->terms.ccache, *file = cache ? strchr(cache, ':') : NULL;
 	gss_buffer_desc library = GSS_C_EMPTY_BUFFER;
 	OM_uint32 ignored, more = 0;
 	char words[WORDS_MAX];
@@ -71,7 +71,7 @@ static void fail(struct making *making, const char *what, OM_uint32 major, OM_ui
 			   minor ? GSS_C_MECH_CODE : GSS_C_GSS_CODE, GSS_C_NO_OID, &more, &library);
 	snprintf(words, sizeof(words), "%.*s", (int)library.length, (const char *)library.value);
 	gss_release_buffer(&ignored, &library);
-	if (!cache || making->keytab || !no_ticket(major, minor) ||
+	if (!cache || making->terms.keytab || !no_ticket(major, minor) ||
 	    strstr(words, file ? file + 1 : cache))
 		cache = NULL;
 	snprintf(making->error, sizeof(making->error), "%s: %s%s%s%s%s", what, words,
@@ -91,18 +91,18 @@ static void fail_keytab(struct making *making)
 
 	if (krb5_init_context(&context))
 		return;
-	error = krb5_parse_name(context, making->principal ?: "any@any", &principal)
-			?: krb5_kt_resolve(context, making->keytab, &keytab)
+	error = krb5_parse_name(context, making->terms.principal ?: "any@any", &principal)
+			?: krb5_kt_resolve(context, making->terms.keytab, &keytab)
 			?: krb5_kt_get_entry(context, keytab, principal, 0, 0, &entry);
 	if (!error)
 		krb5_free_keytab_entry_contents(context, &entry);
-	else if (error == KRB5_KT_NOTFOUND && !making->principal)
+	else if (error == KRB5_KT_NOTFOUND && !making->terms.principal)
 		error = krb5_kt_have_content(context, keytab);
 	words = krb5_get_error_message(context, error);
 	if (error && principal)
 		snprintf(making->error, sizeof(making->error),
 			 "no ticket: keytab=%s: %s: klist -k lists a keytab's principals",
-			 making->keytab, words);
+			 making->terms.keytab, words);
 	krb5_free_error_message(context, words);
 	if (keytab)
 		krb5_kt_close(context, keytab);
@@ -166,33 +166,35 @@ static OM_uint32 acquire(struct making *making, gss_cred_id_t *credential, OM_ui
 	OM_uint32 major, ignored;
 
 	*credential = GSS_C_NO_CREDENTIAL;
-	if (!making->ccache && !making->principal)
-		making->ccache = choose_cache(making->server);
-	if (making->keytab)
+	if (!making->terms.ccache && !making->terms.principal)
+		making->terms.ccache = choose_cache(making->terms.server_principal);
+	if (making->terms.keytab)
 		elements[store.count++] =
-			(gss_key_value_element_desc){"client_keytab", making->keytab};
-	if (making->ccache)
-		elements[store.count++] = (gss_key_value_element_desc){"ccache", making->ccache};
-	if (making->principal)
-		name = import(making->principal, (gss_OID)GSS_KRB5_NT_PRINCIPAL_NAME);
+			(gss_key_value_element_desc){"client_keytab", making->terms.keytab};
+	if (making->terms.ccache)
+		elements[store.count++] =
+			(gss_key_value_element_desc){"ccache", making->terms.ccache};
+	if (making->terms.principal)
+		name = import(making->terms.principal, (gss_OID)GSS_KRB5_NT_PRINCIPAL_NAME);
 	major = gss_acquire_cred_from(minor, name, 0, GSS_C_NO_OID_SET, GSS_C_INITIATE, &store,
 				      credential, NULL, NULL);
 	gss_release_name(&ignored, &name);
-	if (!GSS_ERROR(major) || making->ccache)
+	if (!GSS_ERROR(major) || making->terms.ccache)
 		return major;
 	/* The library says that no cache has the principal, but does not name an unreadable cache.
 	 */
-	making->ccache = choose_cache(making->server);
-	return making->ccache ? acquire(making, credential, minor) : major;
+	making->terms.ccache = choose_cache(making->terms.server_principal);
+	return making->terms.ccache ? acquire(making, credential, minor) : major;
 }
 
 static OM_uint32 initiate(struct making *making, gss_cred_id_t credential, OM_uint32 *lifetime,
 			  OM_uint32 *minor)
 {
 	const OM_uint32 flags = GSS_C_MUTUAL_FLAG | GSS_C_INTEG_FLAG | GSS_C_CONF_FLAG;
-	gss_OID type = strchr(making->server, '/') ? (gss_OID)GSS_KRB5_NT_PRINCIPAL_NAME
-						   : GSS_C_NT_HOSTBASED_SERVICE;
-	gss_name_t server = import(making->server, type);
+	gss_OID type = strchr(making->terms.server_principal, '/')
+			       ? (gss_OID)GSS_KRB5_NT_PRINCIPAL_NAME
+			       : GSS_C_NT_HOSTBASED_SERVICE;
+	gss_name_t server = import(making->terms.server_principal, type);
 	OM_uint32 major, ignored;
 
 	major = gss_init_sec_context(minor, credential, &making->context, server,
@@ -324,7 +326,7 @@ enum gss_progress making_step(struct making *making)
 	pthread_mutex_unlock(&tickets);
 	if (GSS_ERROR(major)) {
 		fail(making, "no ticket", major, minor);
-		if (making->keytab && no_ticket(major, minor))
+		if (making->terms.keytab && no_ticket(major, minor))
 			fail_keytab(making);
 		return GSS_FAILED;
 	}
@@ -352,10 +354,7 @@ void making_free(struct making *making)
 	gss_release_buffer(&minor, &making->token);
 	free(making->reply.value);
 	krb5_keys_free(making->keys);
-	free(making->principal);
-	free(making->keytab);
-	free(making->ccache);
-	free(making->server);
+	terms_free(&making->terms);
 	pthread_cond_destroy(&making->changed);
 	pthread_mutex_destroy(&making->lock);
 	free(making);

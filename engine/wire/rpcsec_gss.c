@@ -34,32 +34,31 @@ static struct rpcsec_gss *gss_of(struct rpc_credentials *credentials)
 
 /* --- the mechanism's functions, with their cost --- */
 
-static struct sampled_time *crypto(struct rpcsec_gss *gss)
-{
-	return &gss->terms.counters->crypto;
-}
+/* Returns what `done` says, and counts its time. */
+#define TIMED(gss, done)                                                       \
+	({                                                                     \
+		struct sampled_time *crypto_ = &(gss)->terms.counters->crypto; \
+		bool done_;                                                    \
+		sampled_begin(crypto_);                                        \
+		done_ = (done);                                                \
+		sampled_end(crypto_);                                          \
+		done_;                                                         \
+	})
 
 static bool make_mic(struct rpcsec_gss *gss, const struct iovec *parts, int count, uint8_t *mic)
 {
 	struct gss_mechanism *mechanism = gss->context.mechanism;
-	bool made;
 
-	sampled_begin(crypto(gss));
-	made = mechanism->ops->mic(mechanism, parts, count, mic);
-	sampled_end(crypto(gss));
-	return made;
+	return TIMED(gss, mechanism->ops->mic(mechanism, parts, count, mic));
 }
 
 static bool verify_mic(struct rpcsec_gss *gss, const struct iovec *parts, int count,
 		       const uint8_t *mic, uint32_t length)
 {
 	struct gss_mechanism *mechanism = gss->context.mechanism;
-	bool right;
 
-	sampled_begin(crypto(gss));
-	right = mechanism->ops->verify(mechanism, gss->earlier, parts, count, mic, length);
-	sampled_end(crypto(gss));
-	return right;
+	return TIMED(gss,
+		     mechanism->ops->verify(mechanism, gss->earlier, parts, count, mic, length));
 }
 
 /* --- credential and verifier --- */
@@ -248,14 +247,9 @@ static bool wrap_end(struct rpc_credentials *credentials)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
 	struct gss_mechanism *mechanism = gss->context.mechanism;
-	bool made;
 
-	if (!gss->arena_used || !mechanism->ops->wrap_end)
-		return true;
-	sampled_begin(crypto(gss));
-	made = mechanism->ops->wrap_end(mechanism);
-	sampled_end(crypto(gss));
-	return made;
+	return !gss->arena_used || !mechanism->ops->wrap_end ||
+	       TIMED(gss, mechanism->ops->wrap_end(mechanism));
 }
 
 /* Encrypts arguments and data into the arena. A copy of the arguments stays for wrap_end(). */
@@ -281,9 +275,7 @@ static bool wrap_privacy(struct rpc_credentials *credentials, const struct rpc_s
 		return false;
 	xdr_put_u32(&number, stamp->numbers[0]);
 	memcpy(number.at, arguments, front - NUMBER);
-	sampled_begin(crypto(gss));
-	made = mechanism->ops->wrap(mechanism, parts, bytes ? 3 : 1, token);
-	sampled_end(crypto(gss));
+	made = TIMED(gss, mechanism->ops->wrap(mechanism, parts, bytes ? 3 : 1, token));
 	gss->arena_used += front + total;
 	out->at = arguments;
 	xdr_put_u32(out, total);
@@ -300,7 +292,6 @@ static bool unwrap_privacy(struct rpc_credentials *credentials, const struct rpc
 	uint32_t length, plain_length;
 	const uint8_t *token;
 	uint8_t *plain;
-	bool right;
 
 	if (!stamp->numbers[0])
 		return true;
@@ -308,11 +299,9 @@ static bool unwrap_privacy(struct rpc_credentials *credentials, const struct rpc
 	token = xdr_skip(in, length);
 	if (in->bad)
 		return false;
-	sampled_begin(crypto(gss));
-	right = mechanism->ops->unwrap(mechanism, gss->earlier, (uint8_t *)token, length, &plain,
-				       &plain_length);
-	sampled_end(crypto(gss));
-	return right && take_body(gss, in, plain, plain_length);
+	return TIMED(gss, mechanism->ops->unwrap(mechanism, gss->earlier, (uint8_t *)token, length,
+						 &plain, &plain_length)) &&
+	       take_body(gss, in, plain, plain_length);
 }
 
 static uint32_t lead_privacy(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
@@ -342,12 +331,9 @@ static bool unwrap_privacy_around(struct rpc_credentials *credentials,
 		{(void *)behind, in->end - behind},
 	};
 	const uint8_t *plain = token + mechanism->ops->wrap_front(token, parts[0].iov_len);
-	bool right;
 
-	sampled_begin(crypto(gss));
-	right = mechanism->ops->unwrap_parts(mechanism, gss->earlier, parts, 3);
-	sampled_end(crypto(gss));
-	return right && take_body(gss, in, plain, behind - plain);
+	return TIMED(gss, mechanism->ops->unwrap_parts(mechanism, gss->earlier, parts, 3)) &&
+	       take_body(gss, in, plain, behind - plain);
 }
 
 /* --- the context --- */
