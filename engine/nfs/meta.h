@@ -7,7 +7,7 @@
 #pragma once
 
 #include "nfs/readdir.h"
-#include "terms/choices.h"
+#include "terms/terms.h"
 
 /* A file handle: RFC 1813, 2.4; RFC 8881, 3.1. */
 #define NFS3_FHSIZE 64
@@ -36,15 +36,9 @@ enum { META_OPS = META_RMDIR + 1 }; /* that a job may have: each is about an ent
 /* The operation's word in options: "getattr". */
 static inline const char *meta_name(enum meta_op op)
 {
-	static const char *const names[META_OPS] = {
-		[META_GETATTR] = "getattr", [META_LOOKUP] = "lookup",	[META_ACCESS] = "access",
-		[META_OPEN] = "open",	    [META_READDIR] = "readdir", [META_CREATE] = "create",
-		[META_MKDIR] = "mkdir",	    [META_SYMLINK] = "symlink", [META_SETATTR] = "setattr",
-		[META_RENAME] = "rename",   [META_LINK] = "link",	[META_REMOVE] = "remove",
-		[META_RMDIR] = "rmdir",
-	};
+	const struct term *term = op < META_CREATE ? TERM(meta_read) : TERM(meta_write);
 
-	return names[op];
+	return term_value(term, op)->word;
 }
 
 /* What an entry is: its ftype3 (RFC 1813, 2.6), which nfs_ftype4 has too, and its size. */
