@@ -78,9 +78,6 @@ static const struct rpc_channel_ops *transport_for(const struct path *path,
 
 static void nfs_close(struct conn *conn)
 {
-	client_take_leave(rpc_of(conn));
-	client_close(rpc_of(conn));
-	rpc_loans_free(&conn->path->loans);
 	path_client_free(rpc_of(conn));
 	free(nfs_of(conn)->files);
 	free(nfs_of(conn));

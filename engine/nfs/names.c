@@ -14,9 +14,6 @@ void names_rest(struct names *names)
 {
 	if (!names->connects)
 		return;
-	client_take_leave(&names->rpc);
-	client_close(&names->rpc);
-	rpc_loans_free(&names->path->loans);
 	path_client_free(&names->rpc);
 	latency_free(&names->latency);
 	names->connects = false;

@@ -30,6 +30,11 @@ int path_client_init(struct rpc_client *rpc)
 
 void path_client_free(struct rpc_client *rpc)
 {
+	struct path *path = rpc->server;
+
+	client_take_leave(rpc);
+	client_close(rpc);
+	rpc_loans_free(&path->loans);
 	client_free(rpc);
 	path_credentials_close(rpc);
 }

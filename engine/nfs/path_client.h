@@ -16,7 +16,7 @@ extern const struct client_log log_once;
  * and calls_max. */
 struct rpc_client path_client(struct path *path);
 
-/* client_init() and client_free(), with credentials. */
+/* client_init() and client_free(), with credentials; the latter ends context and channel first. */
 int path_client_init(struct rpc_client *rpc);
 void path_client_free(struct rpc_client *rpc);
 
