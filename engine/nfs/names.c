@@ -290,7 +290,7 @@ static bool ask(struct names *names, const struct names_batch *batch, struct nam
 	return true;
 }
 
-static void take(struct names *names, const struct names_batch *batch, struct names_call *call)
+static void take(struct names *names, struct names_call *call)
 {
 	const struct meta_result *result = &call->request.result;
 	const struct rpc_request *base = &call->request.base;
@@ -310,8 +310,8 @@ static void take(struct names *names, const struct names_batch *batch, struct na
 		item->kind = result->attributes.kind;
 		item->identity = result->attributes.identity;
 	}
-	if (batch->take)
-		batch->take(result, batch->context);
+	if (item->result)
+		*item->result = *result;
 }
 
 /* Takes the answers, and asks the next questions. False: all items are done. */
@@ -325,7 +325,7 @@ static bool go_on(struct names *names, struct many *many, struct waiting *waitin
 		struct names_call *call = &many->calls[i];
 
 		if (call->item && call->request.base.done) {
-			take(names, batch, call);
+			take(names, call);
 			many->outstanding--;
 			many->taken++;
 		}
@@ -522,23 +522,13 @@ int names_directory(struct names *names, const char *name, bool make, struct nfs
 	return names_walk_all(names, found, name, make, &last);
 }
 
-static void take_limits(const struct meta_result *result, void *context)
-{
-	*(struct meta_limits *)context = result->attributes.limits;
-}
-
 int names_limits(struct names *names, const struct nfs_handle *handle, struct meta_limits *limits)
 {
-	struct names_item item = {0};
-	struct names_batch batch = {
-		.op = META_FSINFO,
-		.directory = handle ?: &names->export,
-		.take = take_limits,
-		.context = limits,
-	};
+	struct meta_result found = {0};
+	struct names_item item = {.result = &found};
+	int error = names_ask_name(names, META_FSINFO, handle ?: &names->export, &item);
 
-	int error = names_ask(names, &batch, &item);
-
+	*limits = found.attributes.limits;
 	if (!error && names->path->version->fit_limits)
 		names->path->version->fit_limits(names, limits);
 	return error;

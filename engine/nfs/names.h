@@ -65,9 +65,10 @@ struct names_item {
 	struct nfs_handle handle; /* of length 0: not looked up */
 	struct meta_kind kind;	  /* of type 0: not known */
 	struct meta_identity identity;
-	int error;	    /* a negative errno */
-	const char *status; /* the server's status, or other words why it failed; or NULL */
-	bool resent;	    /* an unanswered copy of its call may have been carried out */
+	int error;		    /* a negative errno */
+	const char *status;	    /* the server's status, or other words why it failed; or NULL */
+	bool resent;		    /* an unanswered copy of its call may have been carried out */
+	struct meta_result *result; /* set by the caller: where all of the result goes, or NULL */
 };
 
 /* The same operation on many items. A member that may be NULL says so. */
@@ -77,10 +78,9 @@ struct names_batch {
 	struct names_item *items;
 	uint32_t count;
 	bool (*wants)(const struct names_item *item); /* NULL: all */
-	/* fill() sets arguments other than directory and name; take() stores results that an item
-	 * cannot hold; listed() gets names. All three may be NULL. */
+	/* fill() sets arguments other than directory and name; listed() gets names. Both may be
+	 * NULL. */
 	void (*fill)(struct meta_arguments *arguments, void *context);
-	void (*take)(const struct meta_result *result, void *context);
 	void (*listed)(struct meta_request *request, const struct readdir_page *page);
 	void *context;
 };

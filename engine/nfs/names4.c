@@ -61,24 +61,19 @@ static int export_failed(const struct names *names, const char *name, int error)
 	return error;
 }
 
-static void take_lease(const struct meta_result *result, void *context)
-{
-	((struct nfs4_path *)context)->client->lease_time = result->attributes.limits.lease_time;
-}
-
 /* Walks from the server's root, which has no handle yet; *name: the component that failed. */
 static int walk_to_export(struct names *names, char **name)
 {
 	static const struct nfs_handle none;
-	struct names_item root = {0};
-	struct names_batch batch = {.op = META_ROOT,
-				    .directory = &none,
-				    .take = take_lease,
-				    .context = names->path->state};
-	int error = names_ask(names, &batch, &root)
-			    ?: names_walk_all(names, &root.handle, names->path->config.export,
-					      false, name);
+	const struct nfs4_path *mine = names->path->state;
+	struct meta_result found;
+	struct names_item root = {.result = &found};
+	int error = names_ask_name(names, META_ROOT, &none, &root);
 
+	if (error)
+		return error;
+	mine->client->lease_time = found.attributes.limits.lease_time;
+	error = names_walk_all(names, &root.handle, names->path->config.export, false, name);
 	if (!error)
 		names->export = root.handle;
 	return error;

@@ -41,17 +41,11 @@ static int run(struct export *export, const struct export_dir *dir, struct names
 	return error;
 }
 
-static void keep(const struct meta_result *result, void *context)
-{
-	*(struct meta_result *)context = *result;
-}
-
 /* False: the server gave no result. */
 static bool ask_root(struct export *export, enum meta_op op, struct meta_result *found, int *error)
 {
-	struct names_item item = {0};
-	struct names_batch batch = {
-		.op = op, .items = &item, .count = 1, .take = keep, .context = found};
+	struct names_item item = {.result = found};
+	struct names_batch batch = {.op = op, .items = &item, .count = 1};
 
 	*error = run(export, &export->root, &batch);
 	if (!*error && item.error && op == META_GETATTR)
