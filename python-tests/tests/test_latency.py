@@ -174,7 +174,8 @@ def test_a_load_waits_until_a_probe_is_as_fast_as_the_fastest() -> None:
     probes.wait(load)
     probes.wait(load)
     assert len(ran) == 4
-    assert (ran[0].spec.options["iodepth"], ran[0].spec.load, said) == (1, 0, [])
+    spec = ran[0].spec
+    assert (spec.options["iodepth"], spec.load, spec.seconds, said) == (1, 0, 1, [])
 
 
 def test_a_server_that_never_catches_up_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.lab.guest import ADDRESSES
 from nfsmulti.paths import JOBFILES, write_json
-from nfsmulti.run import command
+from nfsmulti.run import command, preflight
 from nfsmulti.run.place import InGuest, InLab, OnPool, split_pool
 from nfsmulti.run.plan import Plan, crossed, jobfile_jobs, name_of, ordered, parse_factors
 from nfsmulti.run.record import Record, expected_seconds
@@ -319,6 +319,53 @@ def test_guest_is_as_published_or_says_what_differs(tmp_path: Path) -> None:
     assert any("MTU of 1500" in line for line in place["differs"])
     assert any("128 MiB of memory" in line for line in place["differs"])
     assert "differs" not in _place(tmp_path, "dd")
+
+
+# Of each story here: its cells with --quick and in full, their longest seconds in both, and MiB of
+# the largest file in the harness's own tests, with --quick and in full.
+_SCALES = {
+    "clients": ((3, 4), (5, 15), (16, 128, 1024)),
+    "connections": ((8, 20), (2, 10), (16, 128, 1024)),
+    "dd": ((12, 20), (4, 59.1), (1, 128, 800)),
+    "fsperf": ((20, 28), (4, 20), (64, 2048, 2048)),
+    "latency": ((6, 12), (5, 15), (16, 128, 1024)),
+    "metadata": ((16, 28), (1, 10), (0, 0, 0)),
+    "neighbour": ((3, 9), (10, 30), (64, 64, 64)),
+    "oltp": ((9, 21), (4, 20), (64, 64, 256)),
+    "randread": ((7, 7), (4, 30), (9, 9, 9)),
+    "readsize": ((6, 10), (2, 10), (16, 128, 1024)),
+    "security": ((24, 72), (2, 5), (16, 128, 1024)),
+    "sio": ((24, 36), (3, 4), (256, 256, 256)),
+    "sweep": ((48, 96), (2.3, 36.7), (4, 256, 4096)),
+}
+
+
+def test_each_story_runs_as_much_as_it_says() -> None:
+    for name, scenario in SCENARIOS.items():
+        _, quick, full = every = [
+            scenario.cells(scale) for scale in (Scale(True, 0.5), Scale(True), Scale())
+        ]
+        seconds = tuple(round(max(spec.seconds for spec in specs), 1) for specs in (quick, full))
+        found = [max(max([*spec.files.values(), 0]) for spec in specs) >> 20 for specs in every]
+        assert ((len(quick), len(full)), seconds, tuple(found)) == _SCALES[name], name
+
+
+@pytest.mark.parametrize(
+    ("name", "hosts", "mib", "entries", "certain"),
+    [
+        ("dd", "", 640, 5, 5),
+        ("dd", "a,b", 1280, 10, 10),  # a host has files of its own
+        ("randread", "a,b", 9, 1, 1),  # but where it only reads
+        ("neighbour", "a,b", 192, 3, 3),
+        ("metadata", "", 0, 1 << 20, 2000),  # the most that a fast server makes in a cell
+    ],
+)
+def test_a_run_needs_each_file_once_in_its_largest_size(
+    name: str, hosts: str, mib: int, entries: int, certain: int, tmp_path: Path
+) -> None:
+    plan = made_record(tmp_path / "run", name, own_cells(name, Scale(True))).plan
+    found = preflight.needs(dataclasses.replace(plan, hosts=hosts))
+    assert (found.bytes >> 20, found.entries, found.certain) == (mib, entries, certain)
 
 
 def _minutes(name: str) -> float:

@@ -25,7 +25,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.paths import PYTHON_TESTS, RESULTS, ROOT, shown
 from nfsmulti.processes import run
 from nfsmulti.report import charts, command, conditions, overtime, pages, rows
-from nfsmulti.report.answer import Answer, caveats, ran
+from nfsmulti.report.answer import Answer, caveats, extent, ran
 from nfsmulti.report.pages import REPORTS, write
 from nfsmulti.stats import Sample
 from nfsmulti.summary import Cell, Factor, Server, Summary
@@ -557,6 +557,14 @@ def test_conditions_are_one_line_each() -> None:
     assert "| lab | sysctls net.ipv4.tcp_rmem | 4096 131072 |" in text
     assert "mounts" not in text
     assert "label" not in text.split("## Conditions")[1]
+
+
+def test_of_a_long_list_the_first_four_are_told() -> None:
+    for many, told in ((8, "1; 2; 3; 4; 5; 6; 7; 8"), (9, "1; 2; 3; 4; and more, in ")):
+        ((name, said),) = conditions.flat([*range(1, many + 1)], "disks")
+        assert (name, said.removesuffix(conditions.FILE)) == ("disks", told)
+    for values, told in (("ab", "a or b"), ("aba", "a or b"), ("abc", "a to c")):
+        assert extent(values) == told
 
 
 def test_a_page_says_once_what_its_guest_is() -> None:

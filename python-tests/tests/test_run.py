@@ -471,9 +471,31 @@ def test_output_of_the_guest_may_come_in_pieces(tmp_path: Path) -> None:
     for byte in said[:30]:
         stream.write(bytes([byte]))
     assert stream.under_way == cell
+    guests = Record.resume(record.folder)  # which writes into the folder of the run
+    guests.set(dataclasses.replace(waiting_cell(cell), status="done"))
     stream.write(said[30:])
     assert stream.under_way is None
-    assert events == [f"begin {cell.id}", f"tick 1.5 {Live(**now)}", f"end {cell.id} waiting"]
+    assert events == [f"begin {cell.id}", f"tick 1.5 {Live(**now)}", f"end {cell.id} done"]
+
+
+def test_a_cell_has_no_more_tries_than_it_needs(
+    tmp_path: Path, mount: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (spec,) = own_cells("dd", Scale(True, 1))[:1]
+    specs = [dataclasses.replace(spec, tries=3, warm_up=False)]
+    for number, (fates, status) in enumerate(
+        ((["failed", "done"], "done"), (["failed"] * 3, "failed"))
+    ):
+        record = made_record(tmp_path / str(number), "dd", specs)
+        left = iter(fates)
+
+        def one(planned: PlannedCell, *_: object, left: Iterator[Any] = left) -> Cell:
+            return dataclasses.replace(waiting_cell(planned), status=next(left), why="x")
+
+        monkeypatch.setattr(runner, "run_cell", one)
+        runner.run_in_place(record, "pool", lambda: OnPool(mount), Engine.built(), Watcher())
+        assert [cell.status for cell in record.cells] == [status]
+        assert not [*left]
 
 
 def test_bad_calls_are_refused_in_a_line(tmp_path: Path, mount: str) -> None:

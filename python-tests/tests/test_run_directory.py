@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import re
@@ -362,6 +363,9 @@ def test_a_terminal_has_no_line_of_a_removal_that_is_over(
     *_, shown, last = capsys.readouterr().out.split("\r\x1b[K")
     assert f"removing {name}/" in shown
     assert last == ""
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(seen := io.BytesIO()))
+    Lines().passing("now")
+    assert seen.getvalue() == b"\r\x1b[Know"  # at once
 
 
 def test_server_that_has_gone_keeps_what_the_last_line_names(tmp_path: Path, export: Path) -> None:
