@@ -119,7 +119,7 @@ def test_a_row_that_fails_leaves_the_others(
     def lab(config: LabConfig) -> demo.Loopback:
         if config.addresses == showcase.WORKLOADS["fsperf"].paths:
             raise HarnessError("no server started", "see its log")
-        return demo.Loopback(LabConfig(limits=showcase.WORKLOADS["randread"].limits))
+        return demo.Loopback(LabConfig(1, limits=showcase.WORKLOADS["randread"].limits))
 
     monkeypatch.setattr(demo, "InLab", lab)
     with pytest.raises(SystemExit):

@@ -246,7 +246,7 @@ def test_command_line(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
         assert f"lab {name} is up" in started
         assert "pool ro         nfs://10.77.0.1/ro?nfsport=22049&mountport=22050," in started
         with pytest.raises(HarnessError, match=f"a lab '{name}' exists already"):
-            Lab(lab_id=name).start()
+            Lab(LabConfig(1), lab_id=name).start()
         inside = run_harness("lab", "exec", "--id", name, "--", "sh", "-c", "echo $POOL; exit 5")
         assert inside.status == 5
         assert inside.stdout.startswith("nfs://10.77.0.1/export?")
@@ -354,10 +354,21 @@ def test_a_lab_without_namespaces_serves_this_machine_alone(engine: Engine) -> N
     assert "Access_Type = NONE; CLIENT { Clients = 127.0.0.0/8;" in done.stdout
 
 
+def test_a_lab_that_is_starting_is_not_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nfsmulti.lab.lab.LABS", tmp_path)
+    LabState("abc", Identity.of(os.getpid())).write()
+    done = call_harness("lab", "status").check()
+    assert done.stdout == f"lab abc is starting, of process {os.getpid()}\n"
+    with pytest.raises(HarnessError, match="no lab is running"):
+        commands.choose(None)
+
+
 def test_a_server_that_keeps_its_files_in_memory_has_one_export() -> None:
     for more in ({"size": "1g"}, {"exports": (Export("export"), Export("ro"))}):
         with pytest.raises(HarnessError, match="leave out --ro and --size"):
-            LabConfig(memory=True, **more)
+            LabConfig(1, memory=True, **more)
 
 
 def test_bad_options() -> None:

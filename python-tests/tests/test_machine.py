@@ -11,7 +11,7 @@ from conftest import missing, needs_privileges
 
 from nfsmulti import machine
 from nfsmulti.errors import MissingError
-from nfsmulti.lab import Lab
+from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.machine import device, versions
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import run
@@ -82,7 +82,7 @@ def test_a_lab_says_what_is_missing_before_it_starts_anything(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(machine, "missing_privileges", lambda: "no CAP_NET_ADMIN")
-    lab = Lab()
+    lab = Lab(LabConfig(1))
     with pytest.raises(MissingError, match="not permitted here: no CAP_NET_ADMIN"):
         lab.start()
     assert not lab.folder.exists()

@@ -589,14 +589,23 @@ def test_command_of_a_run_gives_its_order_again(tmp_path: Path, mount: str) -> N
 def test_cell_whose_files_cannot_be_kept_fails(
     tmp_path: Path, mount: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """What an earlier try has left is no hindrance."""
+
     class Scratching(OnPool):
         scratch: Path | None = tmp_path / "scratch"
 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("nfsmulti.run.cell.shutil.copytree", full)
     record = made_record(tmp_path / "run", "dd", own_cells("dd", Scale(True, 0.2))[:1])
+    (planned,) = record.waiting()
+    for left in (record.folder / "cells" / planned.id, tmp_path / "scratch" / planned.id):
+        left.mkdir(parents=True)
+        (left / "stats.jsonl").write_text("broken\n")
+    cell = run_one(record, Scratching(mount))
+    assert (cell.status, cell.why) == ("done", None)
+    assert (record.folder / cell.folder / "fio.json").exists()
+    monkeypatch.setattr("nfsmulti.run.cell.shutil.copytree", full)
     cell = run_one(record, Scratching(mount))
     assert cell.status == "failed"
     assert "No space left on device" in (cell.why or "")

@@ -7,6 +7,7 @@ import csv
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.paths import ROOT
 from nfsmulti.report import rows
 from nfsmulti.report.measures import MEASURES
-from nfsmulti.summary import FILE, Arrivals, Cell, Figures, JobRow, Parts, Summary
+from nfsmulti.summary import FILE, Arrivals, Cell, Figures, JobRow, Parts, Restart, Summary
 
 READ = Figures(10, 40960, 2.0, 5.0, 20480.0, 100.0, 90.0, 150.0, 190.0, 199.0, {"90000": 10})
 JOB = JobRow("t", 0, 20480.0, 5.0, 0.0, 0.0, 100.0, 90.0, 190.0, 3.5, 20.0)
@@ -24,11 +25,23 @@ FAILED = Cell("a-2", {"streams": 2}, 1, "failed", "cells/a-2", "fio", why="no se
 SUMMARY = Summary("dd", "", "2026-01-01T00:00:00Z", "", True, "run dd", {}, [DONE, FAILED])
 
 
+def _required(one: dataclasses.Field[Any]) -> bool:
+    return one.default is one.default_factory is dataclasses.MISSING
+
+
 def test_summary_round_trips(tmp_path: Path) -> None:
     SUMMARY.save(tmp_path)
     assert Summary.load(tmp_path) == SUMMARY
     assert SUMMARY.done == [DONE]
     assert (DONE.ops, FAILED.ops) == (10, 0)
+
+
+def test_what_a_cell_was_not_told_is_nothing() -> None:
+    """No figure stands for one that was not measured."""
+    for kind in (Arrivals, Cell, Restart):
+        most: dict[str, Any] = {x.name: 1 for x in dataclasses.fields(kind) if _required(x)}
+        told = {name for name, value in vars(kind(**most)).items() if value}
+        assert told - {*most} == ({"times", "figure_s"} if kind is Cell else set())
 
 
 def test_the_schema_is_that_of_the_code() -> None:

@@ -87,7 +87,7 @@ class LabConfig:
     that. A server takes so many `connections`.
     """
 
-    addresses: int = 4
+    addresses: int
     instances: Instances = Instances.PER_ADDRESS
     local: bool = False
     ipv6: bool = False
@@ -260,10 +260,8 @@ class Lab:
     not start; nothing is left behind then.
     """
 
-    def __init__(
-        self, config: LabConfig | None = None, *, lab_id: str | None = None, held: bool = False
-    ):
-        self.config = config or LabConfig()
+    def __init__(self, config: LabConfig, *, lab_id: str | None = None, held: bool = False):
+        self.config = config
         self.id = lab_id or secrets.token_hex(3)
         if not re.fullmatch(r"[a-z0-9]{1,16}", self.id):
             raise HarnessError(f"lab id '{self.id}': use up to 16 small letters and digits")
