@@ -234,6 +234,12 @@ def test_each_repeat_is_a_dot_and_three_have_an_interval() -> None:
     assert np.asarray(dots.get_ydata()).tolist() == [3, 2, 1, 2, 4]
     found = [part for part in axes.collections if isinstance(part, LineCollection)]
     assert sum(len(part.get_segments()) for part in found) == 1
+    points = {"a": [(1.0, Sample((1.0, 2.0, 6.0)))]}
+    for medians, middle in ({}, 3), ({"medians": True}, 2):  # a median has no interval of a mean
+        figure = charts.lines("t", "x", "y", points, lambda _: None, **medians)
+        bars: list[Any] = figure.axes[0].containers
+        assert [bar.has_yerr for bar in bars] == ([False] if medians else [False, True])
+        assert bars[0][0].get_ydata() == [middle]
 
 
 # --- runs that did not go well ---
