@@ -139,16 +139,6 @@ def passed(record: Record) -> list[bytes]:
     return [record.data]
 
 
-def dropped(_: Record) -> list[bytes]:
-    """Lose a record."""
-    return []
-
-
-def doubled(record: Record) -> list[bytes]:
-    """Send a record twice."""
-    return [record.data, record.data]
-
-
 def flipped(record: Record, at: int) -> list[bytes]:
     """Change one byte of a record."""
     data = bytearray(record.data)
