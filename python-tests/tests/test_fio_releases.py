@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 from conftest import or_skip
-from scripted_jobs import Client
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.processes import find, run
-from servers.scripted import ScriptedServer
 from strangers import fio_releases
 
 
@@ -65,12 +63,3 @@ def test_a_release_that_is_not_there(fios: Path, tmp_path: Path) -> None:
         fio_releases.fetch("4.0", str(fios), tmp_path / "trees")
     with pytest.raises(HarnessError, match="'latest' is not a fio release"):
         fio_releases.main(["latest"])
-
-
-def test_latencies_that_are_not_the_clocks_are_refused(
-    client: Client, server: ScriptedServer
-) -> None:
-    fio_releases.check_clock(client(server, rw="read", lat_percentiles=1, arrival_rate=5000))
-    closed = client(server, rw="read", lat_percentiles=1)
-    with pytest.raises(HarnessError, match=r"fio .*: slat is not the lag, or lat not slat"):
-        fio_releases.check_clock(closed)
