@@ -39,7 +39,7 @@ def test_bad_factors_are_refused() -> None:
         (["nconnect=1", "nconnect=2"], "and each name"),
         (["pool=a,b"], "a scenario cannot change that"),
         (["thread=0,1", "nconect=1"], "--factors nconect"),
-        (["gss_context=connection,job"], "gss_context is gone since 0.7.0: each connection"),
+        (["gss_context=connection,job"], "each connection has a context of its own; leave it out"),
     ):
         with pytest.raises(HarnessError, match=re.escape(said)):
             parse_factors(words)

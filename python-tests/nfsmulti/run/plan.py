@@ -45,7 +45,7 @@ _SECONDS = 20.0  # that fio may take to answer
 # What goes into a shell's words without a quote.
 PLAIN = re.compile(r"[\w .:,+/@%-]+")
 _GSS_CONTEXT_GONE = (
-    "gss_context is gone since 0.7.0: each connection has a context of its own: leave it out"
+    "gss_context is gone since 0.7.0: each connection has a context of its own; leave it out"
 )
 # What the harness itself gives fio, or what a cell would be another one with.
 _OURS = {"pool", "ioengine", "filename", "filename_format", "directory", "name"}
