@@ -34,6 +34,7 @@ _NFS_PORT = 2049
 # Of what is asked for, beside what the pool says: a server may be silent to what it does not know.
 _PATIENCE = "soft&timeo=100&retrans=0"
 _NO_TLS = "the server offers no TLS"
+_IS_IT_UP = "is the server up"  # of MOUNT's port, of which the engine itself says what to look at
 _CONNECT_SECONDS = 5.0
 _CONNECTIONS, _LOOKS = 5, 3  # measured for one verdict: of a server's distance, of a busy machine
 _MIN_RTT = slice(148, 152)  # tcpi_min_rtt in µs (linux/tcp.h)
@@ -288,6 +289,8 @@ def _remedy(path: PoolPath, offer: PathInfo, reached: bool) -> str:
             "its port accepts connections and stays silent: does NFS listen there (rpcinfo -p"
             " HOST)? If so its server hangs: see its log"
         )
+    if _IS_IT_UP in offer.error:
+        return "does its firewall let the port through?"
     if _lacks_own(path, offer):
         return f"it takes {' '.join(offer.flavors)}: {_OTHER_FLAVOR}"
     if reached and not path.minor and offer.errno in (errno.EACCES, errno.ENOENT):

@@ -165,7 +165,7 @@ _FOUND = (
         "fail 10.77.0.1:1:/export: cannot be",
         "firewall",
     ),
-    ("unreachable", "10.77.0.99", "fail", "is the server up"),
+    ("unreachable", "fail 10.77.0.99", "fail", "firewall"),
     ("malformed", "--pool: column 8", "fail", ""),
     ("unknown name", "cannot resolve 'nosuch.invalid'", "fail", "getent ahosts nosuch.invalid"),
     ("job's option", "a job option: --nconnect=4", "fail", ""),
@@ -181,6 +181,8 @@ def test_what_is_wrong_with_a_pool(diagnoses: dict[str, Diagnosis], mount: Path)
         found = diagnoses[pool]
         assert found.about(words).startswith(begins), pool
         assert remedy in found.remedy(words), pool
+        told = f"{found.about(words)} {found.remedy(words)}"
+        assert told.count("is the server up") <= 1, pool
         assert found.status == (begins.startswith("fail") or pool == "directories"), pool
         assert found.status == any(one.startswith("fail ") for one in found.findings), pool
     assert diagnoses["one directory"].about(f"{mount}: uid 0 gid 0 may create").startswith("ok")
