@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nfsmulti import export
 from nfsmulti.errors import HarnessError
-from nfsmulti.paths import built, shown
+from nfsmulti.paths import RESULTS, built, shown
 from nfsmulti.processes import claimed
 from nfsmulti.run.directory import FILE, Leftover, is_name
 from nfsmulti.run.place import split_pool
@@ -38,6 +38,8 @@ class _Told:
 def clean(pool: str | None, results: Path, *, as_json: bool) -> None:
     """Remove what the runs that are kept here have left; name what else on --pool looks like it."""
     there = _directories(pool) if pool else set()
+    if results != RESULTS and not results.is_dir():
+        raise HarnessError(f"{shown(results)}: there is no such folder", "name that of the runs")
     told = _Told(as_json=as_json)
     failed = False
     for file in sorted(results.glob(f"*/*/{FILE}")):
