@@ -292,8 +292,7 @@ class Page:
 
     `names` is what levels are called, and each level of a factor, such as "{} KiB reads". `stands`
     has levels that stand for any other: a user's own pool for each place of a lab. `figures` are
-    the story's own, or instead of others; `hides` names those that are not told of some cells, and
-    tells which. `caveats`, `more`, `ending` and `findings` add what a
+    the story's own, or instead of others. `caveats`, `more`, `ending` and `findings` add what a
     story alone has. `any_factors`: it tells further factors itself. `tell` stands
     for all that is said before what was published; `over_time` chooses the cells that are drawn so.
     """
@@ -302,7 +301,6 @@ class Page:
     names: Mapping[str, str] | Callable[[Run], Mapping[str, str]] = field(default_factory=dict)
     stands: Levels = field(default_factory=dict)
     figures: Callable[[Run], Mapping[str, Take]] = lambda _: {}
-    hides: tuple[Sequence[str], Callable[[Run, Levels], bool]] = ((), lambda *_: False)
     headline: Callable[[Run], str] = lambda _: ""
     tables: Callable[[Run], Mapping[str, Grid]] = lambda _: {}
     table: Grid | Ends | Knees | Callable[[Run], Table] = lambda _: Table((), ())

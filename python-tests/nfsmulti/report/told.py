@@ -52,13 +52,9 @@ class Run:
         return cells.cpu_measure(self.summary.done)
 
     def measure(self, name: str) -> Measure:
-        """Return how a figure is taken, by its name; None of a cell that hides it."""
+        """Return how a figure is taken, by its name."""
         found = self.figures.get(name) or self._known.get(name) or measures.MEASURES[name]
-        one = found if isinstance(found, Measure) else Measure(name, name, found)
-        names, hides = self.story.page.hides
-        if name not in names:
-            return one
-        return replace(one, take=lambda cell: None if hides(self, cell.factors) else one(cell))
+        return found if isinstance(found, Measure) else Measure(name, name, found)
 
     @property
     def _known(self) -> Mapping[str, Take]:
