@@ -217,7 +217,7 @@ def told_us(found: Iterable[Cell], percent: float, what: str = "response") -> fl
     return cells.bins_us(merged(bins), percent)
 
 
-def wait(percent: float) -> Measure:
+def wait(percent: float, whose: str = "readers'") -> Measure:
     """Return how a percentile of what readers wait is taken, from when a read was due.
 
     None where they could not keep to their clock, or read too little.
@@ -230,7 +230,7 @@ def wait(percent: float) -> Measure:
             us = told_us([cell], percent) if cell.arrivals.sustained else None
         return us and us / 1000
 
-    return Measure(f"p{percent:g} wait ms", f"readers' p{percent:g}", taken)
+    return Measure(f"p{percent:g} wait ms", f"{whose} p{percent:g}", taken)
 
 
 def fell_behind(found: Iterable[Cell]) -> list[str]:

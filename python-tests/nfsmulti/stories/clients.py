@@ -173,8 +173,8 @@ STORY = Story(
         names={"neighbours": "{} busy neighbours", "rate": "{} IOPS each"},
         figures=lambda _: {
             "IOPS": lambda cell: cell.read.iops if cell.read else None,  # neighbours only write
-            "p50 ms": loads.wait(50),
-            "p99 ms": loads.wait(99),
+            "p50 ms": loads.wait(50, "clients'"),
+            "p99 ms": loads.wait(99, "clients'"),
         },
         headline=headline,
         caveats=caveats,
