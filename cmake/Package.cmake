@@ -69,7 +69,7 @@ set(CPACK_DEBIAN_ENGINE_PACKAGE_DEPENDS "fio (= ${deb_fio})")
 set(CPACK_DEBIAN_ENGINE_PACKAGE_SUGGESTS "ibverbs-providers, nfsmulti")
 set(CPACK_DEBIAN_HARNESS_PACKAGE_NAME nfsmulti)
 set(CPACK_DEBIAN_HARNESS_DESCRIPTION "${harness_summary}\n${harness_description}")
-set(CPACK_DEBIAN_HARNESS_PACKAGE_DEPENDS "${CPACK_PACKAGE_NAME} (= ${CPACK_PACKAGE_VERSION}), python3 (>= 3.11), python3-jinja2, python3-matplotlib, python3-prometheus-client, python3-psutil, python3-rich, python3-scipy")
+set(CPACK_DEBIAN_HARNESS_PACKAGE_DEPENDS "${CPACK_PACKAGE_NAME} (= ${CPACK_PACKAGE_VERSION}), python3 (>= 3.11), python3-jinja2, python3-matplotlib, python3-psutil, python3-rich, python3-scipy")
 
 set(rpm_requires "${rpm_fio}")
 if(NOT rpm_fio)

@@ -10,12 +10,15 @@ from typing import Any
 
 import made_runs
 import pytest
+from run_helpers import made_record, own_cells, run_one
 
 from nfsmulti.report import charts, overtime
 from nfsmulti.run import cell, series
-from nfsmulti.run.live import Sampler
+from nfsmulti.run.live import TROUBLES, Live, Sampler
+from nfsmulti.run.place import OnPool
 from nfsmulti.run.series import Series
-from nfsmulti.scenario import CellSpec
+from nfsmulti.scenario import CellSpec, Scale
+from servers.scripted import Answer, Nfs, ScriptedServer, on
 
 
 def _logs(folder: Path, seconds: float = 8, jobs: int = 1) -> Series:
@@ -97,6 +100,22 @@ def test_delayed_replies_are_marked_when_the_engine_says_so(tmp_path: Path) -> N
         assert sampler.take() is None
         found.append(len(sampler.marks["delayed reply"]))
     assert found == [0, 0, 1, 1]
+
+
+def test_the_live_line_says_what_all_paths_do() -> None:
+    counts = {"bytes": 4e6, "ops": 1000.0, "ns": 5e8, **dict.fromkeys(TROUBLES, 1.0)}
+    now = Live({"a": counts}, {"a": counts})
+    assert now.text([1.0, 2.0, 4.0]).startswith("4.00 MB/s 1,000 IOPS 0.500 ms ▂▄█ 1 error 1")
+
+
+def test_connections_that_are_reset_are_marked_where_a_cell_went_on(tmp_path: Path) -> None:
+    record = made_record(tmp_path / "run", "oltp", own_cells("oltp", Scale(True, 5.0))[:1])
+    reset = on(Nfs.READ, Answer(reply=False, end="reset"), every=20)
+    with ScriptedServer(reset) as server:
+        done = run_one(record, OnPool(server.pool()))
+    assert done.status == "done", done.why
+    assert "reconnect" in done.marks
+    assert list((record.folder / done.folder).glob("live_file*")) == []
 
 
 def test_a_page_shows_how_cells_went_on_and_what_went_wrong() -> None:

@@ -632,7 +632,7 @@ def test_run_in_the_lab_ends_with_a_page(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(command, "_out", QUIET)
     request = start.Request(quick=True, repeat=1, choice=Choice((1, 4)))
     record = begun(tmp_path, request, "connections")
-    assert command._carry_out(record, None) == 0
+    assert command._carry_out(record) == 0
     summary = Summary.load(record.folder)
     assert {(c.factors["limits"], c.factors["nconnect"]) for c in summary.done} == {
         (limits, count) for limits in ("capped", "uncapped") for count in (1, 4)

@@ -404,7 +404,7 @@ def test_a_command_builds_what_it_needs_and_tells_how_far_it_is(
         os.close(end)
 
 
-_IMPORTED = ("jinja2", "matplotlib", "prometheus_client", "psutil", "rich", "scipy")
+_IMPORTED = ("jinja2", "matplotlib", "psutil", "rich", "scipy")
 
 
 def test_a_run_takes_the_systems_python_or_names_two_remedies(
@@ -497,7 +497,7 @@ def test_a_shell_completes_commands_options_and_their_words(tmp_path: Path) -> N
     for line, found in (
         ("nfsmulti pack", "package"),
         ("nfsmulti run con", "connections"),
-        ("nfsmulti run dd --metr", "--metrics"),
+        ("nfsmulti run dd --lab", "--lab --label"),
         ("nfsmulti lab stat", "status"),
         ("nfsmulti lab kernel --xprtsec m", "mtls"),
         ("nfsmulti report ba", "base"),

@@ -161,14 +161,14 @@ def test_dead_server_fails_its_cell_which_a_resumed_run_repeats(
     monkeypatch.setattr(runner, "InLab", Dying)
     monkeypatch.setattr(command, "_out", Console(file=said, width=400))
     record = made_record(tmp_path / "run", "dd", SCENARIOS["dd"].cells(Scale(True, 1))[:2])
-    assert command._carry_out(record, None) == 1
+    assert command._carry_out(record) == 1
     again = f"./nfsmulti run dd --resume {paths.shown(record.folder)}"
     assert f"1 of 2 cells failed; run them again with: {again}\n" in said.getvalue()
     first, second = Summary.load(record.folder).cells
     assert (first.status, first.why) == ("failed", "the server on 10.77.0.1 has died")
     assert "--output-format=json+" in first.command
     assert (second.status, second.why) == ("done", None)
-    assert command._carry_out(Record.resume(record.folder), None) == 0
+    assert command._carry_out(Record.resume(record.folder)) == 0
     repeated, kept = Summary.load(record.folder).cells
     assert (repeated.status, kept) == ("done", second)
 
@@ -293,7 +293,7 @@ def test_place_that_does_not_start_leaves_the_others_and_a_report(
     some = [spec for spec in specs if spec.factors["streams"] == 1]
     record = made_record(tmp_path / "run", "dd", some)
     assert record.plan.places == ["capped", "uncapped"]
-    assert command._carry_out(record, None) == 1
+    assert command._carry_out(record) == 1
     assert "no caps today" in capsys.readouterr().err
     after = Summary.load(record.folder)
     assert {(c.factors["client"], c.status) for c in after.cells} == {
@@ -315,7 +315,7 @@ def test_a_report_that_fails_leaves_the_figures(
     cells = ordered(own_cells("dd", Scale(True, 0.2))[:1], 1, seed=1)
     plan = Plan("dd", "", True, "", "", 1, mount, [], cells)
     record = Record.begin(tmp_path / "dd", plan, {})
-    assert command._carry_out(record, None) == 1
+    assert command._carry_out(record) == 1
     assert dict(_statuses(record.folder)) == {"done": 1}
     assert "no report: ZeroDivisionError()" in capsys.readouterr().err
 

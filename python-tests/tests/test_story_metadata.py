@@ -252,7 +252,7 @@ def test_run_in_the_lab_leaves_nothing_behind(
     monkeypatch.setattr(command, "_out", QUIET)
     choice = Choice((1,), version=("4.1",), depth=(8,))
     record = begun(tmp_path, start.Request(repeat=1, choice=choice), "metadata")
-    assert command._carry_out(record, None) == 0
+    assert command._carry_out(record) == 0
     assert left == []
     summary = Summary.load(record.folder)
     assert len(summary.done) == len(OPERATIONS)

@@ -26,6 +26,7 @@ GONE = {
     "--directory": "--directory is gone since 0.7.0: the pool's URL may name one below the export",
     "--guest": "--guest is gone since 0.7.0: the kernel lab has one kernel, so leave it out",
     "--keep": "--keep is gone since 0.7.0: a cell's command (cells/CELL/command) makes its files",
+    "--metrics": "--metrics is gone since 0.7.0: read the engine's live_file in the cell's folder",
     "--over": "--over is gone since 0.7.0: use --factors in one run, whose page compares them",
     "--only": "--only is gone since 0.7.0: use --filter",
     "--format junit": "--format junit is gone since 0.7.0: use --format json",

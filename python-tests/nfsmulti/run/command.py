@@ -42,7 +42,7 @@ _WORKLOADS: Mapping[str, Collection[str]] = {
     "security": security.WORKLOADS,
 }
 # What says nothing of the run itself.
-_BESIDE = ("resume", "results", "metrics", "line", "as_json")
+_BESIDE = ("resume", "results", "line", "as_json")
 
 
 def run(scenario: str, more: Sequence[str], **values: Any) -> None:
@@ -69,7 +69,7 @@ def run(scenario: str, more: Sequence[str], **values: Any) -> None:
             _ask(clients.most(one))
         record = start.begin(folder, one, place)
     try:
-        status = _carry_out(record, given.get("metrics"))
+        status = _carry_out(record)
     finally:
         if "as_json" in given:
             print(json.dumps({"runs": [_ended(record)]}, indent="\t"))
@@ -230,11 +230,11 @@ def _say_left_out(one: plan.Plan) -> None:
         _out.print(f"  left out: {line}")
 
 
-def _carry_out(record: Record, metrics: Path | None) -> int:
+def _carry_out(record: Record) -> int:
     """Carry out a run, and say what it has left; gives the exit status."""
     try:
         with record.claimed():
-            return max(_one(record, metrics), _say_leftover(record))
+            return max(_one(record), _say_leftover(record))
     except (KeyboardInterrupt, SystemExit) as stop:
         _out.print(f"stopped; continue with: {_resume_line(record)}")
         _say_leftover(record)
@@ -242,7 +242,7 @@ def _carry_out(record: Record, metrics: Path | None) -> int:
         raise SystemExit(code) from None
 
 
-def _one(record: Record, metrics: Path | None) -> int:
+def _one(record: Record) -> int:
     """Carry out a run and say how it went; gives its exit status."""
     _out.print(f"{record.plan.scenario}: {shown(record.folder)}")
     _say_left_out(record.plan)
@@ -250,7 +250,7 @@ def _one(record: Record, metrics: Path | None) -> int:
         _out.print(f"  {line}")
     status = 0
     try:
-        runner.carry_out(record, _out, metrics)
+        runner.carry_out(record, _out)
     except HarnessError as error:
         print(f"nfsmulti: {error}", file=sys.stderr)
         status = 1

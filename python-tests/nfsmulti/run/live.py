@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,11 +69,11 @@ class Live:
     paths: dict[str, Counts]
     per_s: dict[str, Counts]
 
-    def rates(self, paths: Collection[str] = ()) -> Rates:
-        """Return those of some paths together, or of all."""
+    def rates(self) -> Rates:
+        """Return those of all paths together."""
         found = Counter[str]()
-        for path in paths or self.per_s:
-            found.update(self.per_s[path])
+        for counts in self.per_s.values():
+            found.update(counts)
         latency = found["ns"] / found["ops"] / 1e9 if found["ops"] else None
         return Rates(found["bytes"], found["ops"], latency)
 

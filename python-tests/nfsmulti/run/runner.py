@@ -29,7 +29,6 @@ from nfsmulti.run import clients, offered, preflight
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.directory import Leftover, run_directory
 from nfsmulti.run.live import Live
-from nfsmulti.run.metrics import Metrics
 from nfsmulti.run.place import InGuest, InLab, OnHosts, OnPool, Target, split_pool
 from nfsmulti.run.plan import (
     PLAIN,
@@ -188,12 +187,11 @@ def expected(record: Record) -> float:
 def carry_out(
     record: Record,
     out: Console,
-    metrics: Path | None = None,
     make: Callable[[], Target] | None = None,
 ) -> None:
-    """Run all cells that wait or have failed before; `metrics` is the file of --metrics.
+    """Run all cells that wait or have failed before; its folder is claimed.
 
-    Its folder is claimed. `make` gives the place of every cell, where it is none of the scenario's.
+    `make` gives the place of every cell, where it is none of the scenario's.
     Raises HarnessError where places did not start, after the cells of the others: what waits there
     can be resumed.
     """
@@ -208,15 +206,14 @@ def carry_out(
 
     out.print(f"  {len(left)} of {len(plan.cells)} cells to run, about {seconds}")
     with Meter(out, left, len(plan.cells), guests(plan), named) as meter:
-        watcher = Metrics(metrics, record, meter) if metrics else meter
         for name in plan.places:
             try:
                 if not record.waiting(name):
                     continue
                 if make:
-                    run_in_place(record, name, make, Engine.built(), watcher)
+                    run_in_place(record, name, make, Engine.built(), meter)
                 else:
-                    _run_place(record, name, watcher, out)
+                    _run_place(record, name, meter, out)
             except HarnessError as error:
                 missed.append(error)
     if missed:
