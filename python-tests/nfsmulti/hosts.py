@@ -3,7 +3,7 @@
 
 fio's client sends nothing but a job file: what stands on its own command line stays behind, and an
 engine chosen there is silently replaced by the default one. So each host gets a job file of its own
-with all options in it. Where no fio server answers on a host, one is started there by ssh.
+with all options in it.
 
 What a host's jobs write has a name of its own, so that no two hosts write the same file; what fio
 itself does for that (unique_filename) depends on the address of its client.
@@ -11,13 +11,10 @@ itself does for that (unique_filename) depends on the address of its client.
 
 from __future__ import annotations
 
-import contextlib
 import ipaddress
 import re
 import socket
-import subprocess
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,21 +22,17 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine, FioProcess, FioResult, Options, words_of
 from nfsmulti.machine import engine_version
 from nfsmulti.paths import COMMAND
-from nfsmulti.processes import Process
 
 PORT = 8765  # fio's own
 _CONNECT_SECONDS = 3.0
-_FORM = re.compile(
-    r"(?:(?P<user>[^@\s]+)@)?(?:\[(?P<six>[^]\s]+)\]|(?P<name>[^][:\s@]+))(?::(?P<port>\d+))?"
-)
+_FORM = re.compile(r"(?:\[(?P<six>[^]\s]+)\]|(?P<name>[^][:\s@]+))(?::(?P<port>\d+))?")
 
 
 @dataclass(frozen=True)
 class Host:
-    """A machine that jobs run on. `login` is how ssh names it, `port` that of its fio --server."""
+    """A machine that jobs run on, and the port of its fio --server."""
 
     name: str
-    login: str
     port: int = PORT
 
     @property
@@ -53,21 +46,19 @@ class Host:
         """How fio's --client names it (fio(1), "CLIENT / SERVER")."""
         return f"{'ip6' if ':' in self.name else 'ip'}:{self.name},{self.port}"
 
-    @property
-    def server_option(self) -> str:
-        """How its own fio --server names where it listens: all addresses."""
-        return f"{'ip6:::' if ':' in self.name else 'ip:0.0.0.0'},{self.port}"
-
-    def serves(self) -> bool:
-        """Tell whether something listens where its fio --server would; blocks up to 3 seconds."""
-        with contextlib.suppress(OSError):
+    def check_serving(self) -> None:
+        """See that something listens where its fio --server would. Raises HarnessError."""
+        try:
             socket.create_connection((self.name, self.port), _CONNECT_SECONDS).close()
-            return True
-        return False
+        except OSError as error:
+            raise HarnessError(
+                f"{self.text}: no fio --server answers on port {self.port}: {error}",
+                f"on {self.name}: fio --server",
+            ) from None
 
 
 def parse_hosts(text: str) -> list[Host]:
-    """Read HOST[:PORT],…, where HOST is [USER@]NAME, an address, or [an IPv6 address].
+    """Read HOST[:PORT],…, where HOST is a name, an address, or [an IPv6 address].
 
     Raises HarnessError naming the word that is none.
     """
@@ -92,7 +83,7 @@ def _parse(word: str) -> Host:
             name = str(ipaddress.IPv6Address(match["six"]))
         except ValueError:
             raise HarnessError(f"--hosts: '{match['six']}' is not an IPv6 address") from None
-    return Host(name, f"{match['user']}@{name}" if match["user"] else name, port)
+    return Host(name, port)
 
 
 # --- the job file that goes to a host ---
@@ -123,12 +114,10 @@ def _names(options: Mapping[str, str], number: int) -> dict[str, str]:
     return {key: ":".join(own)}
 
 
-# --- the servers, and fio driven on them ---
+# --- fio driven on them ---
 
 
-_START_SECONDS = 60.0
 _PROBE_SECONDS = 60.0
-_POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -201,35 +190,3 @@ class RemoteFio:
                 late = result.status is None
                 why = "fio did not end in time" if late else result.reason
                 raise HarnessError(f"{host.text}: {why}", result.command)
-
-
-@contextlib.contextmanager
-def serving(hosts: Sequence[Host], folder: Path) -> Iterator[None]:
-    """Start fio --server by ssh on the hosts where none answers, and end it afterwards.
-
-    ssh asks nothing (BatchMode): who may log in is its own configuration's business. Raises
-    HarnessError naming a host on which no server came up.
-    """
-    with contextlib.ExitStack() as servers:
-        for host in hosts:
-            if not host.serves():
-                _start_server(host, folder, servers)
-        yield
-
-
-def _start_server(host: Host, folder: Path, servers: contextlib.ExitStack) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    log = servers.enter_context((folder / f"ssh-{host.text}.log").open("wb"))
-    # A terminal on the other side, so that the server ends with the connection.
-    argv = ["ssh", "-tt", "-o", "BatchMode=yes", host.login, f"fio --server={host.server_option}"]
-    # Its input stays open: at an end of file Dropbear 2025 takes the terminal away at once.
-    process = servers.enter_context(Process(argv, stdin=subprocess.PIPE, stdout=log, stderr=log))
-    deadline = time.monotonic() + _START_SECONDS
-    while not host.serves():
-        if process.wait(_POLL_SECONDS) is not None or time.monotonic() > deadline:
-            said = Path(log.name).read_text(errors="replace").strip().splitlines()
-            raise HarnessError(
-                f"{host.text}: no fio --server answers on port {host.port}, and ssh could start"
-                f" none: {said[-1].strip() if said else 'it said nothing'}",
-                f"on {host.name}: fio --server",
-            )

@@ -7,16 +7,13 @@ import configparser
 import contextlib
 import dataclasses
 import os
-import pwd
-import signal
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import or_skip, started_lab
+from conftest import started_lab
 from engine_helpers import eventually
 
 from nfsmulti.errors import HarnessError
@@ -24,7 +21,7 @@ from nfsmulti.fiorun import Engine, FioReport
 from nfsmulti.hosts import Host, RemoteFio, job_text, parse_hosts
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.paths import PYTHON_TESTS
-from nfsmulti.processes import Process, find, run
+from nfsmulti.processes import Process, run
 from nfsmulti.run.cell import command, job_rows
 from nfsmulti.run.place import OnHosts
 from nfsmulti.scenario import OwnPool, Scale
@@ -38,17 +35,17 @@ _HOSTS = 4
 
 
 def test_hosts_are_read_and_named_to_fio() -> None:
-    assert parse_hosts("a,root@b:9000") == [Host("a", "a"), Host("b", "root@b", 9000)]
-    twice = [Host("10.0.0.1", "10.0.0.1"), Host("10.0.0.1", "10.0.0.1", 9000)]
+    assert parse_hosts("a,b:9000") == [Host("a"), Host("b", 9000)]
+    twice = [Host("10.0.0.1"), Host("10.0.0.1", 9000)]
     assert parse_hosts("10.0.0.1, 10.0.0.1:9000") == twice
-    assert parse_hosts("[FD00::1]:9000") == [Host("fd00::1", "fd00::1", 9000)]
-    assert Host("a", "a").client_option == "ip:a,8765"
-    assert Host("fd00::1", "x", 9).client_option == "ip6:fd00::1,9"
-    assert (Host("fd00::1", "x", 9).text, Host("fd00::1", "x").text) == ("[fd00::1]:9", "[fd00::1]")
+    assert parse_hosts("[FD00::1]:9000") == [Host("fd00::1", 9000)]
+    assert Host("a").client_option == "ip:a,8765"
+    assert Host("fd00::1", 9).client_option == "ip6:fd00::1,9"
+    assert (Host("fd00::1", 9).text, Host("fd00::1").text) == ("[fd00::1]:9", "[fd00::1]")
 
 
 def test_what_is_no_host_is_refused() -> None:
-    texts = ("", "a,", "a b", "a:0", "a:65536", "a:b", "fd00::1", "[a]", "a,a", "a,root@a:8765")
+    texts = ("", "a,", "a b", "a:0", "a:65536", "a:b", "fd00::1", "[a]", "a,a", "root@a:8765")
     for text in texts:
         with pytest.raises(HarnessError, match="--hosts: "):
             parse_hosts(text)
@@ -149,7 +146,7 @@ def many() -> Iterator[Lab]:
 @pytest.fixture
 def hosts(many: Lab, engine: Engine, tmp_path: Path) -> Iterator[list[Host]]:
     """Yield the hosts, a fio --server on each."""
-    some = [Host(_address(number), _address(number)) for number in range(1, _HOSTS + 1)]
+    some = [Host(_address(number)) for number in range(1, _HOSTS + 1)]
     with contextlib.ExitStack() as servers:
         for host in some:
             log = servers.enter_context((tmp_path / f"server-{host.name}").open("wb"))
@@ -216,7 +213,7 @@ def test_a_host_that_cannot_take_part_is_named(
     elif case == "pool":
         pool, said = "/no/such/folder", "/no/such/folder"
     else:
-        some, said = [Host(hosts[0].name, hosts[0].login, 9)], "Connection refused"
+        some, said = [Host(hosts[0].name, 9)], "Connection refused"
     with pytest.raises(HarnessError, match=said) as refused:
         _remote(many, engine, some).check(tmp_path / "probe", pool, "own")
     assert str(refused.value).startswith(some[0].text)
@@ -253,83 +250,5 @@ def test_run_names_a_host_that_does_not_answer(many: Lab, engine: Engine, tmp_pa
     env = {"PYTHONPATH": str(PYTHON_TESTS), "NFSMULTI_BUILD_DIR": str(engine.library.parent)}
     done = run(many.command(argv), timeout=240, env=env)
     assert done.status == 1
-    assert "127.0.0.2:9: no fio --server answers" in done.stderr
-
-
-# --- servers by ssh ---
-
-# What runs behind sshd has its own home, so that nobody's keys are looked at or changed.
-# A key of the test's in root's home, which else stays as it is: this tree may lie there.
-_SSHD = """\
-mount -t tmpfs -o mode=700 tmpfs /mnt
-mkdir -m 700 /mnt/home /mnt/home/.ssh
-mkdir /mnt/work
-cp "$2/id.pub" /mnt/home/.ssh/authorized_keys
-mount -t overlay -o "lowerdir=$1,upperdir=/mnt/home,workdir=/mnt/work" overlay "$1"
-exec dropbear -F -E -s -r "$2/host" -P "" -p "$3:22"
-"""
-_SERVING = """\
-import sys
-from collections import Counter
-from pathlib import Path
-from nfsmulti.errors import HarnessError
-from nfsmulti.hosts import parse_hosts, serving
-try:
-    with serving(parse_hosts(sys.argv[1]), Path(sys.argv[2])):
-        print("serving", flush=True)
-        sys.stdin.read()
-except HarnessError as error:
-    print(error)
-"""
-
-
-@pytest.fixture
-def sshd(many: Lab, tmp_path: Path) -> Iterator[Path]:
-    """Yield a folder for PATH whose ssh may log in on the first host as root, and nowhere else."""
-    keys, home = tmp_path / "keys", pwd.getpwuid(0).pw_dir
-    keys.mkdir()
-    with or_skip():
-        make, ssh, _ = find("dropbearkey"), find("ssh"), find("dropbear")
-    run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(keys / "id")], timeout=60).check()
-    run([make, "-t", "ed25519", "-f", str(keys / "host")], timeout=60).check()
-    strict = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
-    wrapper = keys / "ssh"
-    wrapper.write_text(f'#!/bin/sh\nexec {ssh} -F /dev/null -i {keys}/id {strict} "$@"\n')
-    wrapper.chmod(0o755)
-    # What runs behind it ends by SIGHUP, which nohup, were the tests run by it, would have ignored.
-    shell = ["env", "--default-signal=HUP", "unshare", "--mount"]
-    shell += ["sh", "-ec", _SSHD, "sh", home, str(keys), _address(1)]
-    with (tmp_path / "sshd.log").open("wb") as log:
-        server = Process(many.command(shell), stdout=log, stderr=log)
-    with server:
-        eventually(lambda: _listening(many, 22))
-        yield keys
-
-
-def _serve(lab: Lab, path: Path, host: str, tmp_path: Path) -> Process:
-    argv = lab.command([sys.executable, "-c", _SERVING, host, str(tmp_path)])
-    variables = {"PATH": f"{path}:{os.environ['PATH']}", "PYTHONPATH": str(PYTHON_TESTS)}
-    with (tmp_path / "said").open("wb") as said:
-        return Process(argv, env=variables, stdin=subprocess.PIPE, stdout=said)
-
-
-def test_a_server_is_started_by_ssh_and_ended(many: Lab, sshd: Path, tmp_path: Path) -> None:
-    with _serve(many, sshd, f"root@{_address(1)}", tmp_path) as harness:
-        eventually(lambda: "\n" in (tmp_path / "said").read_text())
-        assert (tmp_path / "said").read_text() == "serving\n"
-        assert _listening(many, 8765)
-        harness.signal(signal.SIGTERM)
-        harness.wait(60)
-    eventually(lambda: not _listening(many, 8765))
-
-
-def test_a_host_without_server_and_without_ssh_is_named(
-    many: Lab, sshd: Path, tmp_path: Path
-) -> None:
-    host = _address(2)
-    with _serve(many, sshd, host, tmp_path) as harness:
-        assert harness.wait(60) == 0
-    said = (tmp_path / "said").read_text()
-    assert said.startswith(f"{host}: no fio --server answers on port 8765")
-    assert "refused" in said
-    assert f"on {host}: fio --server" in said
+    said = "127.0.0.2:9: no fio --server answers on port 9: [Errno 111] Connection refused"
+    assert f"{said}\n  on 127.0.0.2: fio --server" in done.stderr

@@ -445,7 +445,7 @@ def _row(number: int, job: dict[str, Any]) -> JobRow:
         p99_us=alone.latency_percentile(main, 99) / _US,
         usr_percent=job["usr_cpu"],
         sys_percent=job["sys_cpu"],
-        host=Host(host, host, job["port"]).text if host else "",
+        host=Host(host, job["port"]).text if host else "",
     )
 
 

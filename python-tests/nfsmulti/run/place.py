@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import re
@@ -19,7 +18,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
-from nfsmulti.hosts import RemoteFio, parse_hosts, serving
+from nfsmulti.hosts import RemoteFio, parse_hosts
 from nfsmulti.lab import Lab, LabConfig, Limits, guest, kernel_server
 from nfsmulti.lab.guest import ADDRESS6, ADDRESSES, EXPORT, Mount
 from nfsmulti.lab.network import Network, batch
@@ -333,8 +332,7 @@ def nfs_version(folder: str) -> str:
 class OnHosts(OnPool):
     """The pool `text` on `hosts`, each of which runs all jobs of a cell.
 
-    Its servers are started and the hosts checked when it is entered; what they say is kept in
-    `folder`.
+    The hosts are checked when it is entered; what they say is kept in `folder`.
     """
 
     def __init__(
@@ -350,17 +348,12 @@ class OnHosts(OnPool):
         self._urls = [_as_this_user(url) for url in self._urls]
         self._text, self._folder = ",".join(self._urls + self._mounts), folder
         self.remote = self._fio = RemoteFio(parse_hosts(hosts), engine)
-        self._servers = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        with contextlib.ExitStack() as servers:
-            servers.enter_context(serving(self._fio.hosts, self._folder))
-            self._fio.check(self._folder / "check", self._text, self.directory)
-            self._servers = servers.pop_all()
+        for host in self._fio.hosts:
+            host.check_serving()
+        self._fio.check(self._folder / "check", self._text, self.directory)
         return self
-
-    def __exit__(self, *_: object) -> None:
-        self._servers.close()
 
     def pool(self, spec: CellSpec) -> str:
         """Return as many paths as the jobs of all hosts use."""
