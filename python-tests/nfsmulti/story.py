@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from nfsmulti.report.told import Run
     from nfsmulti.summary import Summary
 
-_PROBE_SECONDS = 2.0
 Level = Level_  # of a factor
 Levels = Mapping[str, Level]  # of some factors: what a cell has, and where a figure is taken
 Options = Mapping[str, Level | None]  # of fio; see CellSpec
@@ -326,8 +325,7 @@ class Story:
     of which some may have those of `of_some`, too. A level that it gives itself is what pages call
     it. The factor `place` says where. A factor `version` varies as was chosen, `transport` too;
     such a story runs in the guest where it takes a kernel. `twin` returns the same cell on kernel
-    mounts, for --mounts. `probe` is the place whose limits are fitted to the machine, and the
-    levels of what is run there without limits. On a user's pool `without_urls` says why nothing
+    mounts, for --mounts. On a user's pool `without_urls` says why nothing
     runs there without URLs, and `left_out` what else does not.
     """
 
@@ -340,7 +338,6 @@ class Story:
     job: Callable[[At], CellSpec]
     combinations: Callable[[At], Iterable[Levels]] = At.every
     twin: Callable[[CellSpec, At], CellSpec | None] | None = None
-    probe: tuple[str, Mapping[str, Level]] = ("", {})
     without_urls: str = ""
     left_out: Callable[[At], Sequence[str]] = lambda _: ()
     repeats: int = 3
@@ -398,16 +395,3 @@ class Story:
                 "give the --pool of a server that this machine can mount",
             )
         return [cell, *filter(None, [self.twin(cell, at)])]
-
-    def probes(self, scale: Scale) -> dict[str, CellSpec]:
-        """Return what is run to see what the machine carries without a place's limits."""
-        place, levels = self.probe
-        first = next((one for one in self.cells(scale) if one.place == place), None)
-        if first is None:
-            return {}
-        seconds = scale.cell_seconds or _PROBE_SECONDS
-        at = {**first.factors, **levels}
-        pool = OwnPool(getattr(self.places[place], "addresses", 1), 0)
-        cell = self.job(At(at, scale, place, pool, query=first.query))
-        options = {**cell.options, **timed(seconds)}
-        return {place: replace(cell, factors=at, place=place, options=options, seconds=seconds)}

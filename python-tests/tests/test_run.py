@@ -8,7 +8,6 @@ import errno
 import io
 import json
 import os
-import random
 import shutil
 import signal
 import sys
@@ -18,7 +17,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any, Self
 
-import made_runs
 import psutil
 import pytest
 from conftest import call_harness, needs_privileges, or_skip, refusal, run_harness
@@ -45,12 +43,11 @@ from nfsmulti.lab import Lab, LabConfig, Limits
 from nfsmulti.lab.guest import GuestConfig, inside, run_in_guest
 from nfsmulti.lab.network import fit
 from nfsmulti.processes import run
-from nfsmulti.report import pages
 from nfsmulti.report.pages import REPORTS
 from nfsmulti.run import command, runner, start
-from nfsmulti.run.cell import Tick, run_cell
+from nfsmulti.run.cell import run_cell
 from nfsmulti.run.live import Live
-from nfsmulti.run.place import InGuest, InLab, OnPool, Target
+from nfsmulti.run.place import InGuest, InLab, OnPool
 from nfsmulti.run.plan import Plan, PlannedCell, ordered, warm_ups
 from nfsmulti.run.record import (
     Meter,
@@ -318,59 +315,6 @@ def test_a_report_that_fails_leaves_the_figures(
     assert command._carry_out(record) == 1
     assert dict(_statuses(record.folder)) == {"done": 1}
     assert "no report: ZeroDivisionError()" in capsys.readouterr().err
-
-
-def test_labs_limits_are_fitted_once(
-    tmp_path: Path, mount: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    labs: list[LabConfig] = []
-    probes: list[str] = []
-    said = io.StringIO()
-    out = Console(file=said, width=200)
-
-    class Made(OnPool):
-        """Stands for a lab, which starts at the third time."""
-
-        def __init__(self, config: LabConfig):
-            super().__init__(mount)
-            labs.append(config)
-
-        def __enter__(self) -> Self:
-            if len(labs) == 2:
-                raise HarnessError("not today")
-            return super().__enter__()
-
-    def probed(planned: PlannedCell, place: Target, engine: Engine, run: Path, tick: Tick) -> Cell:
-        if not planned.id.endswith("-without-limits"):
-            return run_cell(planned, place, engine, run, tick)
-        probes.append(planned.id)
-        figures = made_runs.figures(random.Random(1), 900e6, 65536, 2500)
-        return dataclasses.replace(waiting_cell(planned), status="done", read=figures)
-
-    monkeypatch.setattr(runner, "InLab", Made)
-    monkeypatch.setattr(runner, "run_cell", probed)
-    monkeypatch.setenv("NFSMULTI_CELL_SECONDS", "0.2")
-    folder = begun(tmp_path, start.Request(quick=True, repeat=1), "fsperf").folder
-    plan = Plan.load(folder)
-    chosen = {"client": "nfs3", "paths": 1}  # a directory takes no version=
-    lab_cells = [cell for cell in plan.cells if chosen.items() <= cell.spec.factors.items()][:1]
-    assert lab_cells[0].spec.place == "lab"
-    record = Record.begin(tmp_path / "run", dataclasses.replace(plan, cells=lab_cells), {})
-    with pytest.raises(HarnessError, match="not today"):
-        runner.carry_out(record, out)
-    again = Record.resume(record.folder)
-    runner.carry_out(again, out)
-
-    third = {"link": "3133mbit", "per_address": "2066mbit", "assured": "783mbit"}
-    assert probes == ["lab-without-limits"]
-    assert [config.limits.rates for config in labs] == [{}, third, third]
-    place = Summary.load(record.folder).place
-    assert place["limits"] == third
-    assert place["fitted"]["lab"]["carried"] == pytest.approx(900e6, rel=0.01)
-    assert said.getvalue().count("lab: At a third of the full rates") == 2
-    pages.write(record.folder)
-    told = (record.folder / "report.md").read_text()
-    assert "At a third of the full rates: this machine carries" in told
 
 
 def test_a_guest_has_time_for_all_cells_that_wait(

@@ -4,7 +4,7 @@
 from nfsmulti.lab.ganesha import EXPORT, PRIVILEGED, READ_ONLY, SECRET, SMALL, SQUASHED, Export
 from nfsmulti.lab.kerberos import Kerberos
 from nfsmulti.lab.lab import Instances, Lab, LabConfig
-from nfsmulti.lab.network import Fit, Limits, fit
+from nfsmulti.lab.network import Limits
 
 __all__ = [
     "EXPORT",
@@ -14,11 +14,9 @@ __all__ = [
     "SMALL",
     "SQUASHED",
     "Export",
-    "Fit",
     "Instances",
     "Kerberos",
     "Lab",
     "LabConfig",
     "Limits",
-    "fit",
 ]

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from nfsmulti import texts, typed
-from nfsmulti.lab import Fit
 from nfsmulti.paths import ROOT
 from nfsmulti.report import cells
 from nfsmulti.report.measures import WAYS
@@ -51,9 +50,8 @@ def table(summary: Summary, environment: Mapping[str, Any]) -> Table:
     )
     rows.append(["run", "warm-up", warm_up if summary.warm_up_s else "none"])
     rows += [["run", *row] for row in _settled(summary)]
-    place.pop("fitted", None)  # bare numbers, of which the sentence tells what `limits` do not
+    place.pop("fitted", None)  # of a run before 0.7.0, whose `limits` were made of it
     rows += [["place", *row] for row in flat(place)]
-    rows += [["place", f"rates {name}", fit.text()] for name, fit in fits(summary).items()]
     rows += [
         [name, *row]
         for name, part in environment.items()
@@ -146,11 +144,6 @@ def full_link(summary: Summary, place: str, rate: float) -> str:
     most = link(summary, place)
     full = most and 0.9 <= 8e6 * rate / most <= 1
     return f": the {texts.rate_text(most)} link is full" if most and full else ""
-
-
-def fits(summary: Summary) -> dict[str, Fit]:
-    """Return at which part of the full rates places were measured, by their names."""
-    return {name: Fit(**fit) for name, fit in summary.place.get("fitted", {}).items()}
 
 
 def flat_text(value: Any) -> str:

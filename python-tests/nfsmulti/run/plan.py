@@ -10,7 +10,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs
 
@@ -87,8 +87,7 @@ class Plan:
     are the words that lead to the pool's server, "" where it is not asked.
 
     `left_out` says in a line each what of the scenario is not run. `cells` are in the order of
-    running, which `seed` has chosen. `probes` are what is run in a place, by its name, before its
-    limits are set, to fit these to the machine.
+    running, which `seed` has chosen.
     """
 
     scenario: str
@@ -101,7 +100,6 @@ class Plan:
     left_out: list[str]
     cells: list[PlannedCell]
     hosts: str = ""
-    probes: dict[str, CellSpec] = field(default_factory=dict)
     setting: Setting | None = None
     server_command: str = ""
 

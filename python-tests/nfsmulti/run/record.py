@@ -19,7 +19,7 @@ from rich.console import Console
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
-from nfsmulti.lab import Fit, Limits, guest
+from nfsmulti.lab import guest
 from nfsmulti.machine import memory, processor, versions
 from nfsmulti.paths import shown, write_json
 from nfsmulti.processes import claimed, run
@@ -75,26 +75,6 @@ class Record:
     def failed(self) -> list[Cell]:
         """The cells that failed."""
         return [cell for cell in self.cells if cell.status == "failed"]
-
-    def fit(self, place: str) -> Fit | None:
-        """Return the limits that were fitted for a place; None where that was not done yet."""
-        fitted = self.summary.place.get("fitted", {}).get(place)
-        return Fit(**fitted) if fitted else None
-
-    def set_fit(self, name: str, fit: Fit, limits: Limits) -> None:
-        """Write down which limits a place has since they were fitted."""
-        place = self.summary.place
-        alone = len(self.plan.places) == 1
-        self._save(
-            dataclasses.replace(
-                self.summary,
-                place={
-                    **place,
-                    "limits": limits.rates if alone else {**place["limits"], name: limits.rates},
-                    "fitted": {**place.get("fitted", {}), name: dataclasses.asdict(fit)},
-                },
-            )
-        )
 
     def cell(self, name: str) -> Cell:
         """Return a cell by its id."""

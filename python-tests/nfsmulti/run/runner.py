@@ -20,7 +20,6 @@ from rich.console import Console
 from nfsmulti import typed
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine
-from nfsmulti.lab import Fit, LabConfig, Limits, fit
 from nfsmulti.lab.guest import GuestConfig, run_in_guest
 from nfsmulti.paths import write_whole
 from nfsmulti.processes import end_politely
@@ -213,7 +212,7 @@ def carry_out(
                 if make:
                     run_in_place(record, name, make, Engine.built(), meter)
                 else:
-                    _run_place(record, name, meter, out)
+                    _run_place(record, name, meter)
             except HarnessError as error:
                 missed.append(error)
     if missed:
@@ -221,7 +220,7 @@ def carry_out(
     record.end()
 
 
-def _run_place(record: Record, name: str, watcher: Watcher, out: Console) -> None:
+def _run_place(record: Record, name: str, watcher: Watcher) -> None:
     """Run what waits in one place, where that is."""
     engine = Engine.built()
     if name == OWN:
@@ -231,8 +230,7 @@ def _run_place(record: Record, name: str, watcher: Watcher, out: Console) -> Non
     if isinstance(place, GuestPlace):
         run_in_guests(record, name, place, watcher)
         return
-    make = functools.partial(InLab, _fitted(record, name, place, engine, out))
-    run_in_place(record, name, make, engine, watcher)
+    run_in_place(record, name, functools.partial(InLab, place), engine, watcher)
 
 
 def _run_on_pool(record: Record, engine: Engine, watcher: Watcher) -> None:
@@ -350,45 +348,6 @@ class SettingController:
 def _said(command: str, option: str) -> str:
     """Run a command of the user, and give its output. Raises HarnessError."""
     return answer(["sh", "-c", command], f"{option}: `{command}`", _SETTING_SECONDS)
-
-
-# --- a lab's limits, fitted to this machine when a run begins, and the same when it is resumed ---
-
-
-def _fitted(
-    record: Record, name: str, published: LabConfig, engine: Engine, out: Console
-) -> LabConfig:
-    """Return the lab of the place `name` with limits that this machine can carry.
-
-    What it carries is measured once in a run, without limits. Raises HarnessError where that fails.
-    """
-    if name not in record.plan.probes:
-        return published
-    known = record.fit(name)
-    found = known or _probed(record, name, published, engine)
-    limits = published.limits if found.fraction == 1 else found.limits
-    if published.limits.per_connection and found.fraction != 1:
-        limits = Limits(limits.link, burst=limits.burst, per_connection=limits.per_address)
-    if known is None:
-        record.set_fit(name, found, limits)
-    rates = ", ".join(" ".join(rate) for rate in limits.rates.items())
-    out.print(f"  {name}: {found.text()} Limits: {rates}")
-    return dataclasses.replace(published, limits=limits)
-
-
-def _probed(record: Record, name: str, published: LabConfig, engine: Engine) -> Fit:
-    """Run the place's probe in a lab without limits, and fit the limits to what it moved."""
-    link = published.limits.link
-    cap = published.limits.per_address or published.limits.per_connection
-    assert link
-    assert cap
-    probe = PlannedCell(f"{name}-without-limits", 1, 0, record.plan.probes[name])
-    with InLab(dataclasses.replace(published, limits=Limits())) as lab:
-        cell = run_cell(probe, lab, engine, record.folder, lambda *_: None)
-    carried = max((side.bytes_per_s for side in (cell.read, cell.write) if side), default=0.0)
-    if not carried:
-        raise HarnessError(f"{name}, without limits: {cell.why or 'nothing was moved'}")
-    return fit(carried, link=link, cap=cap, paths=published.addresses)
 
 
 # --- cells in a guest of the kernel lab, all in one boot, by the harness there ---

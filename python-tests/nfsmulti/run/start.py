@@ -75,7 +75,6 @@ def planned(request: Request, name: str) -> tuple[Plan, dict[str, Any]]:
     told = "" if request.seed is not None or not request.command else f" --seed {seed}"
     block = request.setting.name if request.setting else ""
     cells = peaks_first(ordered(under(specs, request.setting), repeats, seed, block))
-    places = {cell.spec.place for cell in cells}
     plan = Plan(
         scenario=name,
         label=request.label,
@@ -87,7 +86,6 @@ def planned(request: Request, name: str) -> tuple[Plan, dict[str, Any]]:
         left_out=left_out,
         cells=cells,
         hosts=request.hosts,
-        probes={name: spec for name, spec in scenario.probes(scale).items() if name in places},
         setting=request.setting,
         server_command=request.server_command,
     )

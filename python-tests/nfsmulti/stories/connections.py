@@ -117,7 +117,7 @@ STORY = Story(
     page=PAGE,
     places={
         "capped": LabConfig(
-            addresses=1, limits=Limits(link="9400mbit", per_connection="2500mbit", burst="2m")
+            addresses=1, limits=Limits(link="940mbit", per_connection="250mbit", burst="1m")
         ),
         "uncapped": LabConfig(addresses=1),
         "guest": GuestPlace(),
@@ -135,7 +135,6 @@ STORY = Story(
     combinations=combinations,
     job=job,
     twin=_mounted,
-    probe=("capped", {"jobs": 1, "nconnect": 4}),
     without_urls="connections need URLs in the pool: a directory has those of its mount",
     left_out=lambda at: ["directories: theirs are those of their mounts"] * bool(at.pool.mounts),
     repeats=5,
