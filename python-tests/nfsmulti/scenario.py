@@ -189,11 +189,11 @@ def ways(choice: Choice, pool: OwnPool | None = None) -> Iterator[tuple[str, str
         yield proto or own.url_proto or MIXED, version or own.url_version or MIXED, query
 
 
-def mount_options(proto: str, version: str, nconnect: int, *, locks: bool = False) -> str:
+def mount_options(proto: str, version: str, nconnect: int) -> str:
     """Return nfs(5)'s options of such a mount; the kernel chooses what a mixed pool leaves open."""
     words = [f"vers={version}"] if version != MIXED else []
     words += [f"proto={proto}"] if proto != MIXED else []
-    words += ["nolock"] if version == "3" and not locks else []
+    words += ["nolock"] if version == "3" else []
     words += [f"port={RDMA_PORT}"] if proto == "rdma" else []
     return ",".join([*words, f"nconnect={nconnect}"])
 

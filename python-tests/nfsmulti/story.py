@@ -291,9 +291,9 @@ class Page:
 
     `names` is what levels are called, and each level of a factor, such as "{} KiB reads". `stands`
     has levels that stand for any other: a user's own pool for each place of a lab. `figures` are
-    the story's own, or instead of others. `caveats`, `more`, `ending` and `findings` add what a
-    story alone has. `any_factors`: it tells further factors itself. `tell` stands
-    for all that is said before what was published; `over_time` chooses the cells that are drawn so.
+    the story's own, or instead of others. `caveats`, `more` and `findings` add what a story alone
+    has. `any_factors`: it tells further factors itself. `tell` stands for all that is said before
+    what was published; `over_time` chooses the cells that are drawn so.
     """
 
     about: str
@@ -306,7 +306,6 @@ class Page:
     caveats: Callable[[Run], Sequence[str]] = lambda _: ()
     plots: Sequence[Shown] | Callable[[Run], Sequence[Shown]] = ()
     more: Plugin = lambda _: ()
-    ending: Plugin = lambda _: ()
     beside: Sequence[Beside] | Callable[[Run], Iterable[Beside | PublishedFigure]] = ()
     claims: Sequence[Claim] | Callable[[Run], Iterable[Claim]] = ()
     findings: Callable[[Run], Iterable[Finding]] = lambda _: ()

@@ -9,7 +9,6 @@ import io
 import math
 import os
 import re
-import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -185,7 +184,6 @@ def test_one_connection_on_one_path_is_the_base_of_several() -> None:
     text = report_of(run)
     assert " with 4 connections, 1.49 times that of 2 connections: still rising" in text
     assert re.search(r"\| 1 \| 400 ± 3 \| 1 \| .*\| 4 \| 1,191 ± 13 \| 2\.98 ± 0", text)
-    assert "mount -t nfs -o vers=3,proto=tcp,nconnect=2 10.0.0.2:/v /mnt/2" in text
     assert why_not(older, run) is None
     curve = Curve({}, cells_of.by_count(alone, "nconnect"))
     hosts = _with(curve, jobs=lambda cell: [dataclasses.replace(cell.jobs[0], host="a")])
@@ -314,23 +312,9 @@ def test_other_transports_and_failed_counts_are_told() -> None:
     assert "⚠ 1 of 31 cells failed and are missing: all with nconnect 16." in text
     assert "cannot connect: too many" in text
     assert "| 0.9615 |" in text
-    assert (
-        "mount -t nfs -o 'vers=3,proto=tcp,nconnect=4,port=9;id' '10.0.0.1:/vol 1' /mnt/1"
-        " mount -t nfs -o vers=3,proto=tcp,nconnect=4 '10.0.0.2:/vol 1' /mnt/2 [connections]"
-        f" ioengine=external:/e.so pool={urls} nconnect=4 spread=roundrobin ```"
-    ) in text
 
 
-@pytest.mark.parametrize(("transport", "count"), [("tcp", 8), ("tcp-mount", 2)])
-def test_mount_to_paste_has_the_connections_of_all_jobs(transport: str, count: int) -> None:
-    made = Maker("connections", 5)
-    for nconnect, rate in ((1, 500e6), (2, 900e6), (4, 900e6)):
-        factors = connections_factors(nconnect, transport=transport, jobs=4)
-        made.add(factors, read=rate, block=65536)
-    assert f"proto=tcp,nconnect={count} SERVER:/EXPORT" in report_of(made.summary())
-
-
-def test_report_of_several_hosts_counts_no_paths_and_names_their_job_file() -> None:
+def test_report_of_several_hosts_counts_no_paths() -> None:
     made = Maker("connections", 5)
     for count in (1, 4):
         made.add(connections_factors(count), read=900e6, block=65536)
@@ -343,9 +327,6 @@ def test_report_of_several_hosts_counts_no_paths_and_names_their_job_file() -> N
     )
     text = report_of(run)
     assert "MB/s with nconnect 1; more gain nothing" in text
-    assert "The job for fio is `cells/" in text
-    lines = "mount -t nfs -o vers=3,proto=tcp,nconnect=1 SERVER:/EXPORT /mnt"
-    assert f"host1.fio`. ``` {lines} ```" in text
 
 
 # --- what is run ---
@@ -509,63 +490,6 @@ def test_each_url_of_a_pool_is_mounted_and_the_engine_spreads_over_them(
     assert (first.client, first.paths) == ("mounts", 1)  # the same engine as what is held against
     assert first.options["spread"] == "roundrobin"
     assert [line[1] for line in _told(tmp_path) if line[0] == "umount"] == [two, one]
-
-
-def test_lines_to_paste_mount_each_url_where_mounts_of_all_are_the_best() -> None:
-    made = Maker("connections", 3)
-    made.add(connections_factors(1, transport="tcp-mount"), read=2e9)
-    made.add(connections_factors(1), read=1e9)
-    fio = "fio --ioengine=external:engine.so --write_bw_log=bw --name=connections"
-    of_engine = f"{fio} --pool=nfs://10.0.0.1/v,nfs://10.0.0.2/v --filename=connections"
-    of_mounts = f"env IOTRAP_MOUNT_POOLS=mounts:/m1/,/m2/ {fio} --filename=/m1/connections"
-    summary = changed(
-        made.summary({"kind": "pool"}),
-        command=lambda cell: of_engine if cell.factors["transport"] == "tcp" else of_mounts,
-    )
-    lines = _CONNECTIONS.report.tell(summary).ending[0].lines
-    assert lines == [
-        "mount -t nfs -o vers=3,proto=tcp,nconnect=1 10.0.0.1:/v /mnt/1",
-        "mount -t nfs -o vers=3,proto=tcp,nconnect=1 10.0.0.2:/v /mnt/2",
-        "",
-        "[connections]",
-        "ioengine=external:engine.so",
-        "filename=connections",
-        "pool=/mnt/1,/mnt/2",
-    ]
-
-
-def test_lines_to_paste_follow_from_the_answer_and_name_no_file_of_a_run() -> None:
-    """No difference between 4 and 16: the fewest of these are pasted, and the page says why."""
-    made = Maker("connections", 3)
-    for count, rate in {1: 100e6, 4: 480e6, 8: 500e6, 16: 560e6, 32: 500e6}.items():
-        made.add(connections_factors(count), read=rate, block=65536, noise=0.1)
-    words = "fio --ioengine=external:e.so --pool=nfs://10.0.0.1/v --overwrite=1"
-    file = "nfsmulti-0a1b2c3d/nfsmulti-connections"
-    run = changed(
-        made.summary({"kind": "pool", "pool": "nfs://10.0.0.1/v", "limits": {}}),
-        command=lambda cell: f"{words} --nconnect={cell.factors['nconnect']} --filename={file}",
-    )
-    story = _CONNECTIONS.report.tell(run)
-    said = "No measurable difference between 4 connections and 16 connections"
-    assert story.answer.headline.startswith(said), story.answer.headline
-    (section,) = story.ending
-    assert section.words[0].startswith(
-        "For 4 connections, the fewest that are not shown to be worse; a kernel mount has 16 at"
-    )
-    assert {"nconnect=4", "filename=connections"} <= set(section.lines)
-    assert not [line for line in section.lines if "nfsmulti-" in line or "overwrite" in line]
-
-
-def test_lines_to_paste_have_nothing_of_the_run_s_folder(tmp_path: Path) -> None:
-    pool = OnPool("nfs://10.0.0.1/v")
-    (spec, *_), _ = _CONNECTIONS.own_cells(Scale(True), pool.offers)
-    words = command_of(spec, pool, Engine(Path("engine.so")), tmp_path)
-    made = Maker("connections", 3)
-    made.add(connections_factors(1), read=1e9)
-    summary = changed(made.summary(), command=shlex.join(words))
-    lines = _CONNECTIONS.report.tell(summary).ending[0].lines
-    assert "rw=read" in lines
-    assert not [line for line in lines if str(tmp_path) in line or "log_" in line]
 
 
 def test_mounts_that_share_connections_are_refused(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a full factorial tells: the best of its settings, and what each setting is worth.
+"""What a full factorial tells: what each of its settings is worth, and the best level of each.
 
 It is sweep's, whose published figures stand here.
 """
@@ -9,13 +9,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-import math
-import shlex
 from collections.abc import Collection, Mapping, Sequence
 from statistics import geometric_mean
 
 from nfsmulti import texts
-from nfsmulti.paths import as_typed
 from nfsmulti.report import cells, charts, conditions, measures
 from nfsmulti.report.answer import MOST_ROWS, Answer
 from nfsmulti.report.story import (
@@ -102,8 +99,6 @@ def _ranked(summary: Summary, direction: str) -> list[list[Cell]]:
     return sorted(groups.values(), key=speed, reverse=True)
 
 
-# A factor that cannot be chosen: it is the work.
-_WORK = "transfer"
 _PLACE = "1gbit"  # the lab's
 _SIGNIFICANT = 0.05
 _ALIKE = 0.02  # two settings are alike where their speeds differ by less
@@ -171,6 +166,11 @@ class _Speed:
         pairs = itertools.combinations(self.levels[factor], 2)
         found = (self.ratio({factor: one}, {factor: other}) for one, other in pairs)
         return [one for one in found if one]
+
+    def best(self, factor: str) -> Level:
+        """Return the best level."""
+        means = self.means(factor)
+        return max(means, key=lambda level: means[level])
 
     def span(self, factor: str) -> float:
         """Return by what part the best level exceeds the worst."""
@@ -276,7 +276,7 @@ def _on_link(
 
 def tell(summary: Summary) -> Told:
     """Tell which settings are the best here, and which matter at all."""
-    speeds, of_server = _speeds(summary), summary.setting
+    speeds = _speeds(summary)
     return Told(
         answer=_answer(summary, speeds),
         sections=[
@@ -289,7 +289,8 @@ def tell(summary: Summary) -> Told:
         reading=[
             "The span is by how much the best level of a setting exceeds its worst. File size, or"
             " transfer, is in MB of 2^20 bytes, as the original has it; buffer is rsize and wsize.",
-            _MEASURED,
+            "The settings were measured with nfsmulti, one request at a time. A kernel mount reads"
+            " ahead and writes behind: measure there too.",
             "Two levels are compared by pairs of cells of one repeat that are alike otherwise: a"
             " geometric mean of the pairs' ratios, with its interval. What changes from one repeat"
             " to the next does not count. In a quick sweep, where no cell has its like, and for a"
@@ -303,7 +304,6 @@ def tell(summary: Summary) -> Told:
             f" {_KNEE} with its whole interval.",
             *([_BY_CONSTRUCTION] if conditions.link(summary, _PLACE) else []),
         ],
-        ending=[_best_section(speeds, of_server)],
     )
 
 
@@ -332,19 +332,24 @@ def _answer(summary: Summary, speeds: Sequence[_Speed]) -> Answer:
     headings = ["", *(f"{one.name}s" for one in speeds)]
     title = "By how much the best level is faster than the worst"
     table = Table(headings, rows[:MOST_ROWS], title, text_columns=len(headings))
-    return Answer(f"{words}.", table, caveats)
+    soft = any("mount" in one.mattering and one.best("mount") == "soft" for one in speeds)
+    return Answer(f"{words}.", table, [*caveats, *[_SOFT] * soft])
 
 
 _CHANCE = "may be chance"
+_SOFT = (
+    "soft fails I/O where a server is silent for longer than timeo and retrans allow, and nfs(5)"
+    " warns of lost data."
+)
 
 
 def _worth(speed: _Speed, factor: str) -> str:
-    """Say by how much a factor's best level exceeds its worst, and whether that is shown."""
+    """Say by how much a factor's best level exceeds its worst, and which that is if it matters."""
     if factor not in speed.levels:
         return texts.MISSING
     told = _CHANCE
     if factor in speed.mattering:
-        told = "matters"
+        told = f"matters: {speed.best(factor)}"
     elif speed.matters_little(factor):
         told = "no effect"
     return f"{100 * speed.span(factor):.1f} %, {told}"
@@ -379,124 +384,3 @@ def _label(name: str) -> str:
         "buffer": "rsize and wsize",
         "transfer": "file size",
     }.get(name, name)
-
-
-# --- the best settings, as lines to paste, and what they are worth ---
-# One mount serves both directions: rsize is chosen for reads and wsize for writes, all else
-# together, by the product of both directions' speeds. A setting whose best level is not shown to be
-# better than its default stays at the default.
-
-_DEFAULTS: dict[str, Level] = {
-    "sync": "async",
-    "mount": "hard",
-    "spread": "job",
-    "stable": "unstable",
-    "nconnect": 1,
-    "version": 3,
-    "nfsvers": 3,
-    "proto": "tcp",
-}
-_STABLE = {"sync": "file_sync", "async": "unstable"}
-_SOFT = (
-    "The best mount is soft: if a server is silent for longer than timeo and retrans allow, I/O"
-    " fails, and nfs(5) warns of lost data. Use hard where data matters."
-)
-_APART = "Each is shown to be better than its default; they were not measured together."
-_MEASURED = (
-    "The settings were measured with nfsmulti, one request at a time. A kernel mount reads ahead"
-    " and writes behind: measure there too."
-)
-_Settings = dict[str, Level]
-
-
-def _best_section(speeds: Sequence[_Speed], of_server: str) -> Section:
-    """Return the best settings as lines to paste. Directions that tell nothing have no say.
-
-    `of_server` is the factor that is the server's setting, and no option of a client.
-    """
-    judged = [one for one in speeds if _settings(one)]
-    title = "The best settings for this server"
-    if not judged:
-        return Section(title, ["Too few runs to name any."])
-    default = {one.name: _default(one) for one in judged}
-    best = {one.name: {**default[one.name], **_better(one, judged)} for one in judged}
-    lines = ["# the default", *_lines(default, of_server)]
-    if best == default:
-        return Section(title, ["No setting is shown to be better than the default."], lines=lines)
-    gains = [(one.name, one.ratio(best[one.name], default[one.name])) for one in judged]
-    told = [f"{gain.text} ({name}s)" for name, gain in gains if gain]
-    words = [f"{texts.several(told)} times the default." if told else _APART]
-    if any(settings.get("mount") == "soft" for settings in best.values()):
-        words.append(_SOFT)
-    lines += ["", "# the best as measured, where it is better than the default"]
-    return Section(title, words, lines=[*lines, *_lines(best, of_server)])
-
-
-def _settings(speed: _Speed) -> dict[str, list[Level]]:
-    """Return the factors that can be chosen, with their levels."""
-    return {name: levels for name, levels in speed.levels.items() if name != _WORK}
-
-
-def _default(speed: _Speed) -> _Settings:
-    """Return the default among the levels that were run: async, hard, the largest buffer."""
-    return {
-        name: next(
-            (level for level in levels if level == _DEFAULTS.get(name)),
-            levels[-1] if name == "buffer" else levels[0],
-        )
-        for name, levels in _settings(speed).items()
-    }
-
-
-def _better(speed: _Speed, every: Sequence[_Speed]) -> _Settings:
-    """Return the best level of each setting for which it is shown to be better than the default.
-
-    What all directions share is the best for all of them, and kept where one of them shows it. p is
-    corrected for having looked at all levels of all settings.
-    """
-    found, default = {}, _default(speed)
-    for name, levels in _settings(speed).items():
-        sides = [speed] if name == "buffer" else [one for one in every if name in one.levels]
-        best = max(levels, key=lambda at: math.prod(one.mean({name: at}) for one in sides))
-        ratios = [one.ratio({name: best}, {name: default[name]}) for one in sides]
-        looked_at = sum(len(those) - 1 for those in _settings(speed).values())
-        if best != default[name] and any(
-            one.value > 1 and one.p is not None and looked_at * one.p < _SIGNIFICANT
-            for one in ratios
-            if one
-        ):
-            found[name] = best
-    return found
-
-
-def _lines(chosen: dict[str, _Settings], of_server: str) -> list[str]:
-    """Write settings as a mount line and as the engine's options."""
-    shared = next(iter(chosen.values()))
-    sizes = [
-        f"{option}={chosen[direction]['buffer']}"
-        for direction, option in (("read", "rsize"), ("write", "wsize"))
-        if "buffer" in chosen.get(direction, {})
-    ]
-    rest = {name: value for name, value in shared.items() if name not in ("buffer", of_server)}
-    version = rest.get("version", rest.get("nfsvers", 3))
-    mount = [f"vers={version}", f"proto={rest.get('proto', 'tcp')}", *sizes]
-    engine = [f"--{size}" for size in sizes]
-    for name, value in rest.items():
-        if name == "mount":
-            mount.append(str(value))
-            engine.append(f"--{value}=1")
-        elif name == "sync":
-            mount.append(str(value))
-            if "stable" not in rest:  # a factor of its own, which says more
-                engine.append(f"--stable={_STABLE.get(str(value), value)}")
-        else:
-            mount += [f"nconnect={value}"] if name == "nconnect" else []
-            # fio's command line has a --version of its own.
-            engine.append(f"--{'nfsvers' if name == 'version' else name}={value}")
-    server = [f"# on the server: {of_server}={shared[of_server]}"] if of_server in shared else []
-    return [
-        *server,
-        f"mount -t nfs -o {shlex.quote(','.join(mount))} SERVER:/EXPORT /mnt",
-        as_typed("fio --ioengine=external:./build/libnfsmulti.so --pool=nfs://SERVER/EXPORT")
-        + f" {shlex.join(engine)} JOBFILE",
-    ]

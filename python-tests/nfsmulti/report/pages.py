@@ -101,7 +101,6 @@ def contents(
     sections = [
         *(one for one in story.sections if not one.folded),
         overtime.section(report.over_time(summary), names),
-        *story.ending,
         *(_published(report, summary) if shows else []),
         *_not_measured(summary, names),
         *_troubles(summary, names),

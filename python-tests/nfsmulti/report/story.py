@@ -91,7 +91,6 @@ class Told:
     answer: Answer
     sections: Sequence[Section] = ()
     reading: Sequence[str] = ()
-    ending: Sequence[Section] = ()
 
 
 @dataclass(frozen=True)
@@ -248,7 +247,6 @@ def tell(report: Report, summary: Summary) -> Told:
         answer=_of_all(told, [part.done for _, part in done]) if len(told) > 1 else first.answer,
         sections=[one for name, story in told for one in _named(story.sections, name)],
         reading=first.reading,
-        ending=[one for name, story in told for one in _named(story.ending, name)],
     )
 
 

@@ -589,7 +589,6 @@ def _tell(story: Story, summary: Summary) -> Told:
             *([page.RULE] if any(one.gain for one in claims) else []),
             *([differs] if differs and not run.own else []),
         ],
-        ending=shown.ending(run),
     )
 
 

@@ -9,7 +9,7 @@ processors are what ends it (uncapped). RDMA and kernel mounts need the kernel l
 from __future__ import annotations
 
 from nfsmulti.lab import LabConfig, Limits
-from nfsmulti.report import paste, scaling
+from nfsmulti.report import scaling
 from nfsmulti.report.told import Run
 from nfsmulti.scenario import PLAIN_WORKLOADS, CellSpec, GuestPlace
 from nfsmulti.story import At, Factor, Knees, Levels, Lines, Page, Story
@@ -101,7 +101,6 @@ PAGE = Page(
     table=Knees("nconnect", unit),
     caveats=caveats,
     plots=plots,
-    ending=paste.lines,
     reading=[
         scaling.RULE,
         "nconnect is the number of connections that each job has on each path; a kernel mount"
