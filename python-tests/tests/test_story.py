@@ -193,7 +193,7 @@ def test_a_cell_has_one_name_and_one_figure_everywhere(tmp_path: Path, name: str
 
     if name != "latency":  # which is compared by loads, and named by report/loads.py
         again = made_runs.saved(run, tmp_path / name / "20261121T170000Z")
-        line = ["compare", str(folder), str(again), "--format", "json", "--tolerance", "5"]
+        line = ["compare", str(folder), str(again), "--format", "json"]
         compared = {row["cell"]: row for row in json.loads(call_harness(*line).stdout)["rows"]}
         assert {*compared} - {"all cells together"} == {*groups}
         for own, group in groups.items():

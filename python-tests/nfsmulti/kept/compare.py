@@ -102,9 +102,7 @@ def per_repeat(groups: Iterable[list[Cell]], figure: Figure = Figure.THROUGHPUT)
     return Sample(tuple(map(math.exp, by_repeat(measured))))
 
 
-def trials(
-    found: Sequence[Pair], judged: Sequence[Figure], limit: float, *, tested: bool = True
-) -> list[Row]:
+def trials(found: Sequence[Pair], judged: Sequence[Figure], limit: float) -> list[Row]:
     """Return the judged figures of each cell, then of all, as judged_rows() does."""
     plain: list[Row] = []
     for figure in judged:
@@ -120,10 +118,10 @@ def trials(
                 geometric_mean(means) for means in zip(*((r.a, r.b) for r in each), strict=True)
             )
             plain.append(Row(TOGETHER, figure, each[0].unit, a, b, every))
-    return judged_rows(plain, limit, tested=tested)
+    return judged_rows(plain, limit)
 
 
-def at_loads(a: Summary, b: Summary, limit: float, *, tested: bool) -> list[Row]:
+def at_loads(a: Summary, b: Summary, limit: float) -> list[Row]:
     """Return what two runs of latency are compared by, the loads within the limit last."""
     plain = [
         Row(
@@ -133,39 +131,36 @@ def at_loads(a: Summary, b: Summary, limit: float, *, tested: bool) -> list[Row]
         for name, unit, of_a, of_b in loads.compared(a, b)
     ]  # fmt: skip
     plain.sort(key=lambda row: row.figure == Figure.LOAD)
-    return judged_rows(plain, limit, tested=tested)
+    return judged_rows(plain, limit)
 
 
-def judged_rows(plain: Sequence[Row], limit: float, *, tested: bool) -> list[Row]:
+def judged_rows(plain: Sequence[Row], limit: float) -> list[Row]:
     """Return the rows with `p` corrected for their number.
 
-    A row says "worse" or "better" beyond the limit and, where it is `tested`, beyond chance.
+    A row says "worse" or "better" beyond the limit and beyond chance.
     """
     corrected = iter(holm([one.ratio.p for one in plain if one.ratio.p is not None]))
     rows = []
     for one in plain:
         p = None if one.ratio.p is None else next(corrected)
-        shown = not tested or (p is not None and p < SIGNIFICANT)
+        shown = p is not None and p < SIGNIFICANT
         says = Figure(one.figure).says(one.ratio.value, limit) if shown else ""
         rows.append(dataclasses.replace(one, p=p, says=says))
     return rows
 
 
-def judged(rows: Sequence[Row], limit: float, *, tested: bool = True) -> tuple[Exit, list[str]]:
+def judged(rows: Sequence[Row], limit: float) -> tuple[Exit, list[str]]:
     """Return how a comparison ends, and why in lines; the last is the verdict."""
     number = sum(one.p is not None for one in rows)
-    if tested and not number:
+    if not number:
         why = f"no cell ran {FEWEST} times on both sides: run with --repeat {FEWEST}"
-        return Exit.NOT_COMPARABLE, [f"not comparable: {why}, or set --tolerance PERCENT"]
+        return Exit.NOT_COMPARABLE, [f"not comparable: {why}"]
     if worse := [one for one in rows if one.says == "worse"]:
         # The largest loss last, where it is seen; before it the means, where that is another one.
         means = [one for one in worse if one.cell == TOGETHER or one.figure == Figure.LOAD]
         told = [*means, *(one for one in [largest(worse)] if one not in means)]
         told.sort(key=lambda one: one is largest(worse))
         return Exit.WORSE, [f"worse: {one.name} {one.ratio.text}" for one in told]
-    if not tested:
-        what = f"nothing is worse by more than {100 * limit:g} %, without a test"
-        return Exit.PASSED, [f"equal or better: {what}"]
     whole = [one for one in rows if one.cell == rows[-1].cell]  # the mean, or the only cell
     hidden = [
         f"note: {one.figure} {one.ratio.text} is too wide to exclude a larger loss: run more"
@@ -185,7 +180,6 @@ def compare(
     runs: Sequence[Path],
     threshold: float,
     judge: Sequence[str] | None,
-    tolerance: float | None,
     allow: Collection[str],
     results: Path,
     written: str,
@@ -206,20 +200,19 @@ def compare(
     with typed.understood(folders[1]):
         if reason := why_not(a, b):
             _refuse(reason, written, b.scenario)
-        tested = tolerance is None
-        limit = (threshold if tolerance is None else tolerance) / 100
+        limit = threshold / 100
         if judge and a.scenario == "latency":
             _refuse(
                 "--judge: runs of latency are compared by response and load", written, a.scenario
             )
         if a.scenario == "latency":
-            rows = at_loads(a, b, limit, tested=tested)
+            rows = at_loads(a, b, limit)
         else:
             figures = [one for name in judge or [Figure.THROUGHPUT] for one in _of(Figure(name))]
-            rows = trials(pairs(a, b), figures, limit, tested=tested)
+            rows = trials(pairs(a, b), figures, limit)
         if not rows:
             _refuse("no load was sustained in both", written, b.scenario)
-        end, lines = judged(rows, limit, tested=tested)
+        end, lines = judged(rows, limit)
         why: list[str] = []
         if gone := lost(a, b):
             before = lines if end is Exit.WORSE else []
