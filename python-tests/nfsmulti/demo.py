@@ -16,7 +16,7 @@ from nfsmulti.folders import run_folder
 from nfsmulti.lab import LabConfig
 from nfsmulti.paths import COMMAND, RESULTS
 from nfsmulti.report import pages
-from nfsmulti.report.naming import naming
+from nfsmulti.report.pages import naming
 from nfsmulti.run.place import InLab, Target, asked
 from nfsmulti.run.plan import Plan, ordered
 from nfsmulti.run.record import Meter, Record, called, now_text, write_machine

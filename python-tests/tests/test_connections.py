@@ -31,7 +31,7 @@ from nfsmulti.processes import find, run
 from nfsmulti.report import cells as cells_of
 from nfsmulti.report import rows, scaling
 from nfsmulti.report.curves import Curve
-from nfsmulti.report.naming import naming
+from nfsmulti.report.pages import naming
 from nfsmulti.report.scaling import End, knee, verdict
 from nfsmulti.run import command, record, start
 from nfsmulti.run.cell import command as command_of

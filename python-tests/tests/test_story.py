@@ -20,7 +20,7 @@ from nfsmulti import texts
 from nfsmulti.paths import RESULTS, portable
 from nfsmulti.report import cells, conditions, overtime, pages, rows
 from nfsmulti.report.measures import MEASURES
-from nfsmulti.report.naming import naming
+from nfsmulti.report.pages import naming
 from nfsmulti.report.told import Run
 from nfsmulti.run.record import Meter
 from nfsmulti.scenario import OWN, CellSpec, Choice, OwnPool, Scale

@@ -10,7 +10,7 @@ from typing import Any
 
 from nfsmulti.report import cells, conditions
 from nfsmulti.report.measures import Take
-from nfsmulti.report.naming import naming
+from nfsmulti.report.pages import naming
 from nfsmulti.stats import Sample
 from nfsmulti.summary import Cell, Factor, Summary
 

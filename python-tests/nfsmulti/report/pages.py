@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ from nfsmulti.report.story import (
     tell,
 )
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.summary import Summary
+from nfsmulti.summary import Cell, Summary
 from nfsmulti.terminal import visible
 from nfsmulti.texts import Table
 
@@ -82,6 +82,12 @@ def written(folder: Path, *, published: bool = False) -> tuple[Answer, str]:
     text = answer.terminal(shutil.get_terminal_size().columns)
     after = next_command(summary, str(shown(folder)))
     return answer, f"{text}\n\n{shown(folder / HTML)}\nNext: {after}"
+
+
+def naming(run: Summary) -> Callable[[Cell], str]:
+    """Return what names the cells of a run by the factors in which they differ."""
+    own = REPORTS.get(run.scenario)
+    return labels(run, own.names(run) if own else {})
 
 
 def contents(

@@ -16,7 +16,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.paths import COMMAND, shown
 from nfsmulti.pool import not_in_clear, read_pool
 from nfsmulti.report import pages
-from nfsmulti.report.naming import naming
+from nfsmulti.report.pages import naming
 from nfsmulti.run import clients, plan, preflight, runner, start
 from nfsmulti.run.amounts import Amounts, cached
 from nfsmulti.run.directory import Leftover

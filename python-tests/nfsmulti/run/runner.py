@@ -23,7 +23,7 @@ from nfsmulti.fiorun import Engine
 from nfsmulti.lab.guest import GuestConfig, run_in_guest
 from nfsmulti.paths import write_whole
 from nfsmulti.processes import end_politely
-from nfsmulti.report.naming import naming
+from nfsmulti.report.pages import naming
 from nfsmulti.run import clients, offered, preflight
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.directory import Leftover, run_directory
