@@ -41,6 +41,7 @@ _MIN_RTT = slice(148, 152)  # tcpi_min_rtt in µs (linux/tcp.h)
 _SMALL_TRANSFER = 32768
 _LITTLE_ROOM = 4 << 30  # bytes: runs lay out files of up to 2 GiB
 
+_UNCHECKED = "not checked: whether all paths lead to the same files, and may be written to"
 _OTHER_FLAVOR = (
     "name one that it takes by sec= in the path (security= of a job), or let the export take this"
     " one, too (sec= of exports(5), SecType of nfs-ganesha)"
@@ -150,12 +151,9 @@ def _servers(pool: str, paths: Sequence[PoolPath], busy: float) -> Iterator[Find
     yield from joined(of_paths, [path.label for path in paths])
     yield from _buffers(round_trips, busy)
     if not any(offer.error for offer in offers):
-        yield from _files(pool, paths, offers)
+        yield from _files(pool, paths)
     elif len(offers) > 1:
-        yield warn(
-            "not checked: whether all paths lead to the same files, and may be written to",
-            "mend the paths that cannot be used first",
-        )
+        yield warn(_UNCHECKED, "mend the paths that cannot be used first")
 
 
 def joined(findings: Iterable[Finding], labels: Sequence[str]) -> Iterator[Finding]:
@@ -331,7 +329,7 @@ _PERMISSIONS = (
 )
 
 
-def _files(pool: str, paths: Sequence[PoolPath], offers: Sequence[PathInfo]) -> Iterator[Finding]:
+def _files(pool: str, paths: Sequence[PoolPath]) -> Iterator[Finding]:
     """Make a directory, see that each path leads to it, and remove it."""
     name = f".nfsmulti-doctor-{secrets.token_hex(4)}"
     try:
@@ -342,7 +340,8 @@ def _files(pool: str, paths: Sequence[PoolPath], offers: Sequence[PathInfo]) -> 
     except HarnessError as error:
         what = f"{error.what}; only jobs that read existing files work"
         yield warn(what, _PERMISSIONS)
-        yield from _compare(offers)
+        if len(paths) > 1:
+            yield warn(_UNCHECKED, "nothing may be written: mount or export it read-write")
         return
     try:
         export.remove_empty(pool, name)
@@ -352,34 +351,6 @@ def _files(pool: str, paths: Sequence[PoolPath], offers: Sequence[PathInfo]) -> 
     yield ok(f"{first.label}: uid {first.uid} gid {first.gid} may create files")
     if len(paths) > 1:
         yield ok(f"all {len(paths)} paths lead to the same files")
-
-
-def _compare(offers: Sequence[PathInfo]) -> Iterator[Finding]:
-    """Compare what paths lead to by the server's numbers, which mean nothing across versions.
-
-    A mount's fsid is the kernel's own: of two mounts only the file's number tells anything.
-    """
-    first, *others = offers
-    comparable = [other for other in others if other.version == first.version]
-    strangers = [
-        other.label
-        for other in comparable
-        if other.fileid != first.fileid or (other.version != "mount" and other.fsid != first.fsid)
-    ]
-    alike = len(comparable) == len(others) and {one.fsid for one in offers} == {first.fsid}
-    if strangers:
-        yield fail(
-            f"{', '.join(strangers)}: not the same files as on {first.label}",
-            "a pool's paths must lead to one file system: check the addresses and export names",
-        )
-    elif others and alike:
-        yield ok(f"all {len(offers)} paths lead to the same files, by fsid and fileid")
-    elif others:
-        yield warn(
-            "not checked: whether all paths lead to the same files",
-            "their numbers cannot be compared, and nothing may be written: mount or export it"
-            " read-write, and ask again",
-        )
 
 
 # --- RDMA ---

@@ -158,7 +158,7 @@ _FOUND = (
     ("different files", _NOT_THE_SAME, "fail 10.77.0.1:22049:/export", ""),
     ("different files 4.1", _NOT_THE_SAME, "fail 10.77.0.1:22049:/export", ""),
     ("different mounts", "do not lead to the same files", "fail", "one file system"),
-    ("read-only and another", "not the same files as on", "fail 10.77.0.2", "check the"),
+    ("read-only and another", "not checked: whether all paths lead", "warn", "read-write"),
     (
         "refused port",
         "port 1: Connection refused",
