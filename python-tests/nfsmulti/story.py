@@ -287,8 +287,6 @@ Plugin = Callable[["Run"], "Sequence[Section]"]
 class Page:
     """What a run of a story shows; `about` begins with its title, and with what was published.
 
-    The answer has a `table`, or the first of `tables`; each other one is a section, by its title.
-
     `names` is what levels are called, and each level of a factor, such as "{} KiB reads". `stands`
     has levels that stand for any other: a user's own pool for each place of a lab. `figures` are
     the story's own, or instead of others. `caveats`, `more` and `findings` add what a story alone
@@ -301,7 +299,6 @@ class Page:
     stands: Levels = field(default_factory=dict)
     figures: Callable[[Run], Mapping[str, Take]] = lambda _: {}
     headline: Callable[[Run], str] = lambda _: ""
-    tables: Callable[[Run], Mapping[str, Grid]] = lambda _: {}
     table: Grid | Ends | Knees | Callable[[Run], Table] = lambda _: Table((), ())
     caveats: Callable[[Run], Sequence[str]] = lambda _: ()
     plots: Sequence[Shown] | Callable[[Run], Sequence[Shown]] = ()

@@ -563,12 +563,8 @@ def _tell(story: Story, summary: Summary) -> Told:
     run, shown = Run(story, summary), story.page
     if shown.tell:
         return shown.tell(summary)
-    tables = [(title, run.table(one)) for title, one in shown.tables(run).items()]
     given = shown.table
-    if tables:
-        table = tables.pop(0)[1]
-    else:
-        table = run.table(given) if isinstance(given, Grid | Ends | Knees) else given(run)
+    table = run.table(given) if isinstance(given, Grid | Ends | Knees) else given(run)
     table = replace(table, rows=table.rows[:MOST_ROWS])
     marked = any(cell.endswith("?") for row in table.rows for cell in row[table.text_columns :])
     reading = shown.reading(run) if callable(shown.reading) else shown.reading
@@ -581,7 +577,6 @@ def _tell(story: Story, summary: Summary) -> Told:
         ),
         sections=[
             Section("Plots", plots=_plots(run)),
-            *(Section(title, tables=[one]) for title, one in tables),
             *shown.more(run),
         ],
         reading=[

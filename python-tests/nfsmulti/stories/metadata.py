@@ -13,6 +13,7 @@ from __future__ import annotations
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig
 from nfsmulti.report import scaling
+from nfsmulti.report.story import Section
 from nfsmulti.report.told import Run
 from nfsmulti.scenario import CellSpec, GuestPlace
 from nfsmulti.story import At, Column, Factor, Grid, Levels, Lines, Options, Page, Story
@@ -140,7 +141,7 @@ def pairs(run: Run) -> dict[str, Levels]:
     return {name: ours for name, ours in found.items() if run.at(ours) and peer(run, ours)}
 
 
-def tables(run: Run) -> dict[str, Grid]:
+def tables(run: Run) -> list[Grid]:
     """Return a table of depths and connections, and one beside mounts, as far as there are any."""
 
     def mount(at: Levels) -> Levels:
@@ -152,10 +153,9 @@ def tables(run: Run) -> dict[str, Grid]:
         Column("times the mount", "IOPS", to=mount, plain=True),
         Column("CPU/op, times the mount's", "machine CPU µs/op", to=mount, plain=True),
     ]
-    beside = {"Beside fio's own engines on a kernel mount": Grid(pairs(run), both, "op/s")}
-    if pairs(run) and len(columns(run)) == 1:  # a depth alone, which both have
-        return beside
-    return {"": Grid(rows(run), columns(run), "op/s"), **(beside if pairs(run) else {})}
+    beside = [Grid(pairs(run), both, "op/s")] * bool(pairs(run))
+    alone = beside and len(columns(run)) == 1  # a depth, which both have
+    return [*([] if alone else [Grid(rows(run), columns(run), "op/s")]), *beside]
 
 
 def headline(run: Run) -> str:
@@ -203,7 +203,11 @@ STORY = Story(
     page=Page(
         about=__doc__,
         headline=headline,
-        tables=tables,
+        table=lambda run: run.table(tables(run)[0]),
+        more=lambda run: [
+            Section("Beside fio's own engines on a kernel mount", tables=[run.table(one)])
+            for one in tables(run)[1:]
+        ],
         caveats=lambda run: [
             "Both sides ran on the same client; on the mount, a job makes one call at a time."
         ] * bool(pairs(run)),
