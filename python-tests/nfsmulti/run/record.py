@@ -185,7 +185,6 @@ def now_text() -> str:
 
 _SECONDS = 20.0
 _SHOWN = 24  # characters of a version or a digest
-_MOST_LINES = 16  # of a link's classes
 _SYSCTLS = (
     "net/core/rmem_max",
     "net/core/wmem_max",
@@ -253,20 +252,10 @@ def _links(enter: Sequence[str]) -> list[dict[str, Any]]:
             "state": link["operstate"],
             "addresses": [f"{one['local']}/{one['prefixlen']}" for one in link["addr_info"]],
             "speed_mbit": speeds.get(link["ifname"]),
-            "limits": [
-                *_said([*enter, "tc", "qdisc", "show", "dev", link["ifname"]]).splitlines(),
-                *_classes(enter, link["ifname"]),
-            ],
+            "limits": _said([*enter, "tc", "qdisc", "show", "dev", link["ifname"]]).splitlines(),
         }
         for link in found
     ]
-
-
-def _classes(enter: Sequence[str], link: str) -> list[str]:
-    """Return a link's classes, of which a lab has one for each connection; the first of many."""
-    lines = _said([*enter, "tc", "class", "show", "dev", link]).splitlines()
-    more = len(lines) - _MOST_LINES
-    return lines if more <= 0 else [*lines[:_MOST_LINES], f"and {more} more classes"]
 
 
 def _engine() -> dict[str, Any]:
