@@ -31,7 +31,7 @@ static struct krb5_keys *peer_keys(uint32_t choice)
 }
 
 static void peer_add_sum(struct krb5_keys *keys, enum krb5_side side, const uint8_t *plain,
-				uint8_t *text, size_t length)
+			 uint8_t *text, size_t length)
 {
 	static const uint8_t iv[CTS_BLOCK];
 	gnutls_hmac_hd_t hmac = keys->sides[side].seal;
@@ -49,7 +49,7 @@ static void peer_add_sum(struct krb5_keys *keys, enum krb5_side side, const uint
  * least, in good order: the token, for the caller to free, and its length.
  */
 static uint8_t *peer_seal(struct krb5_keys *keys, enum krb5_side side, const uint8_t *data,
-				 size_t size, uint32_t *token_length)
+			  size_t size, uint32_t *token_length)
 {
 	size_t length = size - PEER_HEADER, body = length + keys->enctype->checksum_size;
 	uint8_t *text = malloc(body), *token = malloc(PEER_HEADER + body);

@@ -14,7 +14,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import IO, Any, Self
 
 import psutil
@@ -39,9 +38,8 @@ from nfsmulti import paths
 from nfsmulti.arguments import COMMANDS
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
-from nfsmulti.lab import Lab, LabConfig, Limits
+from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.lab.guest import GuestConfig, inside, run_in_guest
-from nfsmulti.lab.network import fit
 from nfsmulti.processes import run
 from nfsmulti.report.pages import REPORTS
 from nfsmulti.run import command, runner, start
@@ -257,16 +255,6 @@ def test_a_runs_bar_moves_with_the_seconds_of_its_cells(tmp_path: Path) -> None:
         found.append(task.completed)
     assert found == [0, 1.5, 3, 4, 6]  # fio's start and end take a second
     assert task.total == expected_seconds([one, two], set()) > 6
-
-
-def test_a_cap_of_connections_is_fitted_as_one_of_addresses() -> None:
-    known = fit(300e6, link="9400mbit", cap="2500mbit", paths=1)
-    limits = Limits(link="9400mbit", per_connection="2500mbit", burst="2m")
-    record: Any = SimpleNamespace(plan=SimpleNamespace(probes={"lab"}), fit=lambda _: known)
-    quiet, place = Console(quiet=True), LabConfig(addresses=1, limits=limits)
-    found = runner._fitted(record, "lab", place, Engine.built(), quiet).limits
-    cap = known.limits
-    assert found == Limits(cap.link, per_connection=cap.per_address, burst=cap.burst)
 
 
 def test_place_that_does_not_start_leaves_the_others_and_a_report(
