@@ -217,39 +217,11 @@ int terms_check(struct thread_data *td)
 					       ?: open_loop_check(td) ?: metadata_check(td);
 }
 
-static void say_pool(const char *what, const char *text, const struct pool_error *err)
-{
-	if (err->column)
-		job_log("%s: column %zu: %s, in \"%s\"", what, err->column, err->reason, text);
-	else
-		job_log("%s: %s", what, err->reason);
-}
-
 static int find_pool(const char *text, const char *file, struct pool *pool)
 {
 	struct pool_search search;
-	int error = pool_find(text, file, pool, &search);
-	bool said = false;
 
-	for (unsigned int i = search.first; error && i < search.end; i++) {
-		const struct pool_place *place = &search.places[i];
-
-		if (!place->text || (error == -ENOENT && file))
-			continue;
-		say_pool(place->variable ?: "pool", place->text, &place->err);
-		said = true;
-	}
-	if (!error || said)
-		return error;
-	if (file)
-		job_log("no pool: give pool=, or a file below a mount that NFSMULTI_POOLS or "
-			"IOTRAP_MOUNT_POOLS names (\"%s\" is not)",
-			file);
-	else
-		job_log("pool=%s: neither NFSMULTI_POOLS nor IOTRAP_MOUNT_POOLS is set; a "
-			"directory begins with a slash, an export with nfs://",
-			text);
-	return error;
+	return pool_find(text, file, pool, &search, job_log);
 }
 
 static bool same_paths(const struct pool *a, const struct pool *b)

@@ -10,15 +10,11 @@
 
 #include "group/ledger.h"
 #include "nfs/path.h"
+#include "pool/pool.h"
 
 struct conn_io;
 struct entries;
 struct flavors;
-struct pool;
-struct pool_path;
-struct terms;
-
-typedef void path_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 struct path_file {
 	char *name; /* NULL: not open */
@@ -34,14 +30,14 @@ struct path_file {
  * missing: a job's where no path uses TLS or Kerberos, and a path's where that path does not.
  * Refuses options that need TCP without TLS if a path lacks it. 0, or a negative errno, logged.
  */
-int path_config_check(const struct terms *job, const struct pool *pool, path_log *log);
+int path_config_check(const struct terms *job, const struct pool *pool, pool_log *log);
 
 /*
  * Fills in `config` for a resolved path, from the path's own terms, else from the job's. 0, or a
  * negative errno with the reason logged and nothing to free.
  */
 int path_config_make(struct path_config *config, const struct pool_path *path,
-		     const struct terms *job, path_log *log);
+		     const struct terms *job, pool_log *log);
 void path_config_free(struct path_config *config);
 
 /* Takes over config's strings and array, even if it fails. */

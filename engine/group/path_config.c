@@ -24,7 +24,7 @@ static const char *read_local(const char *text, int family, struct address_range
 						: "of another family than the server's address";
 }
 
-static int add_local(const char *text, path_log *log, struct path_config *config)
+static int add_local(const char *text, pool_log *log, struct path_config *config)
 {
 	struct address_range range, *grown;
 	char room[128];
@@ -43,7 +43,7 @@ static int add_local(const char *text, path_log *log, struct path_config *config
 }
 
 /* Reads "part+part+…" into config->locals. */
-static int read_locals(path_log *log, struct path_config *config)
+static int read_locals(pool_log *log, struct path_config *config)
 {
 	char *list, *rest, *one;
 	int error = 0;
@@ -59,7 +59,7 @@ static int read_locals(path_log *log, struct path_config *config)
 	return error;
 }
 
-static void copy_terms(path_log *log, struct path_config *config)
+static void copy_terms(pool_log *log, struct path_config *config)
 {
 	enum { NFS_PORT = 2049, TRANSFER_SIZE = 1 << 20, TIMEO = 600, RETRANS = 2 };
 	static atomic_flag said = ATOMIC_FLAG_INIT;
@@ -107,7 +107,7 @@ static bool set_names(struct terms *terms, const struct pool_path *path)
 
 /* --- why a path cannot have its terms, and what to do --- */
 
-static int refuse(path_log *log, const struct path_config *config, const struct term *term,
+static int refuse(pool_log *log, const struct path_config *config, const struct term *term,
 		  const char *why)
 {
 	const struct terms *terms = &config->terms;
@@ -117,7 +117,7 @@ static int refuse(path_log *log, const struct path_config *config, const struct 
 	return -EPROTONOSUPPORT;
 }
 
-static int check_terms(path_log *log, const struct path_config *config)
+static int check_terms(pool_log *log, const struct path_config *config)
 {
 	const struct terms *terms = &config->terms;
 	bool tls = terms->xprtsec != XPRTSEC_NONE;
@@ -159,7 +159,7 @@ static int check_terms(path_log *log, const struct path_config *config)
 }
 
 /* Checked before the layout, which needs no RDMA, but would be useless without it. */
-static int check_device(path_log *log, const struct path_config *config)
+static int check_device(pool_log *log, const struct path_config *config)
 {
 	glob_t devices = {0};
 	bool missing =
@@ -175,7 +175,7 @@ static int check_device(path_log *log, const struct path_config *config)
 }
 
 /* Checks that a keytab file is readable. Does not check another type of keytab (TYPE:name). */
-static int check_keytab(path_log *log, const struct path_config *config)
+static int check_keytab(pool_log *log, const struct path_config *config)
 {
 	const char *name = config->terms.keytab, *file = name;
 
@@ -194,7 +194,7 @@ static int check_keytab(path_log *log, const struct path_config *config)
 }
 
 /* Refuses a security option of the job for a mount: mount(8)'s options set its security. */
-static int check_mount(const struct terms *job, path_log *log, const struct pool_path *path,
+static int check_mount(const struct terms *job, pool_log *log, const struct pool_path *path,
 		       const struct term *term)
 {
 	const char *word = term->in_path, *value = term_value(term, *term_number(term, job))->word;
@@ -207,7 +207,7 @@ static int check_mount(const struct terms *job, path_log *log, const struct pool
 	return -EPROTONOSUPPORT;
 }
 
-static int mount_terms(const struct terms *job, path_log *log, const struct pool_path *path,
+static int mount_terms(const struct terms *job, pool_log *log, const struct pool_path *path,
 		       struct path_config *config)
 {
 	int error = check_mount(job, log, path, TERM(xprtsec))
@@ -219,7 +219,7 @@ static int mount_terms(const struct terms *job, path_log *log, const struct pool
 	return config->dir ? 0 : -ENOMEM;
 }
 
-static int nfs_terms(path_log *log, const struct pool_path *path, struct path_config *config)
+static int nfs_terms(pool_log *log, const struct pool_path *path, struct path_config *config)
 {
 	char address[ADDRESS_TEXT];
 
@@ -235,7 +235,7 @@ static int nfs_terms(path_log *log, const struct pool_path *path, struct path_co
 }
 
 int path_config_make(struct path_config *config, const struct pool_path *path,
-		     const struct terms *job, path_log *log)
+		     const struct terms *job, pool_log *log)
 {
 	const struct terms terms = terms_over(&path->terms, job);
 	int error = 0;
@@ -255,7 +255,7 @@ int path_config_make(struct path_config *config, const struct pool_path *path,
 
 /* Refuses terms that need TLS or Kerberos (`needs`) where `term` does not turn it on. */
 static int check_used(const struct terms *job, const struct pool *pool, enum term_needs needs,
-		      const struct term *term, const char *refusal, path_log *log)
+		      const struct term *term, const char *refusal, pool_log *log)
 {
 	bool used = false;
 
@@ -294,7 +294,7 @@ static const char *tcp_refusal(const struct term *term, const struct terms *job,
 }
 
 static int check_tcp(const struct terms *job, const struct pool *pool, const struct term *term,
-		     path_log *log)
+		     pool_log *log)
 {
 	for (unsigned int i = 0; *term_number(term, job) && i < pool->count; i++) {
 		const char *refusal = tcp_refusal(term, job, &pool->paths[i]), *value;
@@ -311,7 +311,7 @@ static int check_tcp(const struct terms *job, const struct pool *pool, const str
 	return 0;
 }
 
-int path_config_check(const struct terms *job, const struct pool *pool, path_log *log)
+int path_config_check(const struct terms *job, const struct pool *pool, pool_log *log)
 {
 	static const char tls[] =
 		"tls_ca=, tls_cert=, tls_key=, tls_name= and ktls= have no effect without TLS: "

@@ -189,7 +189,8 @@ int pool_by_file(const char *env, const char *file, struct pool *pool, const cha
 	return refused;
 }
 
-int pool_find(const char *text, const char *file, struct pool *pool, struct pool_search *search)
+static int look_for(const char *text, const char *file, struct pool *pool,
+		    struct pool_search *search)
 {
 	static const char *const variables[] = {"NFSMULTI_POOLS", "IOTRAP_MOUNT_POOLS"};
 	int error = -ENOENT;
@@ -208,5 +209,40 @@ int pool_find(const char *text, const char *file, struct pool *pool, struct pool
 						    &place->err);
 		search->first = error == -ENOENT ? 0 : i;
 	}
+	return error;
+}
+
+void pool_log_error(pool_log *log, const struct pool_place *place, const struct pool_error *err)
+{
+	const char *where = place->variable ?: "pool";
+
+	if (err->column)
+		log("%s: column %zu: %s, in \"%s\"", where, err->column, err->reason, place->text);
+	else
+		log("%s: %s", where, err->reason);
+}
+
+int pool_find(const char *text, const char *file, struct pool *pool, struct pool_search *search,
+	      pool_log *log)
+{
+	int error = look_for(text, file, pool, search);
+	bool told = false;
+
+	for (unsigned int i = search->first; error && log && i < search->end; i++) {
+		if (!search->places[i].text || (error == -ENOENT && file))
+			continue;
+		pool_log_error(log, &search->places[i], &search->places[i].err);
+		told = true;
+	}
+	if (!error || !log || told)
+		return error;
+	if (file)
+		log("no pool: give pool=, or a file below a mount that NFSMULTI_POOLS or "
+		    "IOTRAP_MOUNT_POOLS names (\"%s\" is not)",
+		    file);
+	else
+		log("pool=%s: neither NFSMULTI_POOLS nor IOTRAP_MOUNT_POOLS is set; a directory "
+		    "begins with a slash, an export with nfs://",
+		    text);
 	return error;
 }

@@ -99,12 +99,19 @@ struct pool_search {
 	const char *relative; /* as of pool_by_file() */
 };
 
+/* Writes one line for people; `format` has no newline. */
+typedef void pool_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /*
  * Reads the pool in `text`; if that can only be a name, or is NULL, finds the pool of that name, or
  * of `file`, in the first of NFSMULTI_POOLS and IOTRAP_MOUNT_POOLS that has it. Returns as
- * pool_by_name() does.
+ * pool_by_name() does. A failure is told by `log`, unless that is NULL.
  */
-int pool_find(const char *text, const char *file, struct pool *pool, struct pool_search *search);
+int pool_find(const char *text, const char *file, struct pool *pool, struct pool_search *search,
+	      pool_log *log);
+
+/* Tells what is wrong at a place. */
+void pool_log_error(pool_log *log, const struct pool_place *place, const struct pool_error *err);
 
 /*
  * Resolves `host`, a name or an address; writes up to `max` IPv4 or IPv6 addresses with port 0 and

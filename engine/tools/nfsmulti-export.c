@@ -107,36 +107,15 @@ struct run {
 	char *mark;
 };
 
-static void say_refusal(const char *where, const struct pool_error *err)
-{
-	if (err->column)
-		say("%s: column %zu: %s", where, err->column, err->reason);
-	else
-		say("%s: %s", where, err->reason);
-}
-
 static int read_pool(const char *text, struct pool *pool)
 {
 	struct pool_search search;
 	struct pool_error err;
-	int error = pool_find(text, NULL, pool, &search);
-	bool told = false;
+	int error = pool_find(text, NULL, pool, &search, say);
 
-	for (unsigned int i = search.first; error && i < search.end; i++) {
-		const struct pool_place *place = &search.places[i];
-
-		if (!place->text)
-			continue;
-		say_refusal(place->variable ?: "pool", &place->err);
-		told = true;
-	}
-	if (error && !told)
-		say("pool=%s: neither NFSMULTI_POOLS nor IOTRAP_MOUNT_POOLS is set; a directory "
-		    "begins with a slash, an export with nfs://",
-		    text);
 	if (error || !pool_resolve(pool, pool_getaddrinfo, &err))
 		return error;
-	say_refusal(search.places[search.first].variable ?: "pool", &err);
+	pool_log_error(say, &search.places[search.first], &err);
 	pool_free(pool);
 	return -EINVAL;
 }

@@ -117,7 +117,7 @@ int main(int argc, char **argv)
 		fputs(usage, stderr);
 		return 2;
 	}
-	error = pool_find(request.text, request.file, &pool, &search);
+	error = pool_find(request.text, request.file, &pool, &search, NULL);
 	for (unsigned int i = search.first; error && i < search.end; i++)
 		print_error(&search.places[i], &search.places[i].err);
 	if (error)

@@ -45,7 +45,7 @@ def _declarations() -> str:
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL).replace("\\\n", "")
     number = re.compile(r'^#define (\w+)\s+((?!UINT64_MAX|").*)$', re.MULTILINE)
     text = number.sub(r"enum { \1 = \2 };", text)
-    text = re.sub(r"^#.*", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^#.*| __attribute__\(\(.*\)\)", "", text, flags=re.MULTILINE)
     body = re.compile(r"^(?:static )?inline ([^;{}]*)\n\{\n.*?^\}", re.MULTILINE | re.DOTALL)
     return body.sub(r"\1;", text)
 
