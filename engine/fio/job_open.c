@@ -175,7 +175,6 @@ static int allocate(struct job *job)
 		.direct = o->odirect,
 		.failover = eo->failover,
 		.rdma = true,
-		.inline_max = eo->inline_max,
 		.busy_poll = eo->busy_poll * 1000ull,
 		.punctual = job->open,
 		.spin = eo->arrival_spin * 1000ull,

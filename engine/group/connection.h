@@ -60,9 +60,8 @@ struct conn_job {
 	struct hold *hold;  /* copies of WRITEs that are not durable yet, or NULL */
 	/* The memory of the I/Os' data, for registration: fio's and the hold's, if known. */
 	struct iovec buffers[RPC_BUFFERS];
-	struct mount_ring *ring; /* mount.c's: one serves all mounts of the job */
-	bool rdma;		 /* paths may use RDMA; unset in the setup */
-	uint32_t inline_max; /* RDMA: bytes of the longest message that is sent without chunks */
+	struct mount_ring *ring;     /* mount.c's: one serves all mounts of the job */
+	bool rdma;		     /* paths may use RDMA; unset in the setup */
 	struct rdma_memory *memory;  /* group.c's: for RDMA devices; NULL: no RDMA */
 	void (*ticked)(void *owner); /* called every 100 ms while there is I/O, or NULL */
 	void *owner;

@@ -36,7 +36,7 @@ struct group {
 /*
  * Opens `per_path` connections on each path, or with job.clients that many in all, and waits until
  * all are ready (with failover: until each is ready or dead). Before the call, the caller sets
- * io_count, file_count, clients, client_depth, client_start, writes, direct, rdma, inline_max,
+ * io_count, file_count, clients, client_depth, client_start, writes, direct, rdma,
  * failover, busy_poll, punctual, spin, stamps, hold, ticked, owner and log in group->job, unless
  * they are 0; buffers may follow until the first I/O. The paths stay the caller's. 0, or a negative
  * errno with the reason logged and nothing left open; -EINTR where stop() returned true.

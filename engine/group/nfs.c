@@ -98,7 +98,7 @@ static int open_client(struct nfs_conn *nfs, const struct rpc_channel_ops *trans
 		.stamps = job->stamps,
 		.loans = &path->loans,
 		.memory = job->memory,
-		.inline_max = job->inline_max,
+		.inline_max = path->config.terms.inline_max,
 		.tls = &path->tls_terms,
 	};
 

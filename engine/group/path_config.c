@@ -67,7 +67,6 @@ static void copy_terms(pool_log *log, struct path_config *config)
 
 	config->rdma = terms_over_rdma(terms);
 	config->nfs_port = terms->port; /* for names alone, where data goes over RDMA */
-	config->mount_port = terms->mountport;
 	config->rsize = min_of(terms->rsize ?: TRANSFER_SIZE, (unsigned int)PATH_IO_MAX);
 	config->wsize = min_of(terms->wsize ?: TRANSFER_SIZE, (unsigned int)PATH_IO_MAX);
 	config->timing.timeo = terms->timeo * 100000000ull;
@@ -85,7 +84,7 @@ static void copy_terms(pool_log *log, struct path_config *config)
 	if (!terms->version)
 		return;
 	/* NFSv4 has one port and no MOUNT: mountport= is ignored, as in nfs(5). */
-	if (config->mount_port && !atomic_flag_test_and_set(&said))
+	if (terms->mountport && !atomic_flag_test_and_set(&said))
 		log("mountport= is ignored: NFSv4 has no MOUNT");
 	config->nfs_port = config->nfs_port ?: NFS_PORT;
 }

@@ -271,7 +271,8 @@ static bool blames_export(int error, enum answer answer)
 static unsigned int unreachable_port(const struct path *path, int *error)
 {
 	const struct path_config *config = &path->config;
-	const unsigned int ports[] = {config->mount_port ?: RPCBIND, config->nfs_port ?: RPCBIND};
+	const unsigned int ports[] = {config->terms.mountport ?: RPCBIND,
+				      config->nfs_port ?: RPCBIND};
 
 	for (size_t i = 0; i < ARRAY_SIZE(ports); i++) {
 		struct rpc_address address = {
@@ -290,7 +291,7 @@ static unsigned int unreachable_port(const struct path *path, int *error)
 /* Names the programs whose ports the path does not give, so that rpcbind is asked for them. */
 static const char *not_registered(const struct path_config *config)
 {
-	if (config->mount_port)
+	if (config->terms.mountport)
 		return "NFS (program 100003)";
 	return config->nfs_port ? "MOUNT (program 100005)"
 				: "MOUNT (program 100005) or NFS (program 100003)";
@@ -362,7 +363,7 @@ static int ask(struct path *path, struct nfs_handle *root, struct flavors *flavo
 		.root = root,
 		.flavors = flavors,
 	};
-	int error = connect_to(&mount, MOUNT_PROGRAM, MOUNT_V3, path->config.mount_port)
+	int error = connect_to(&mount, MOUNT_PROGRAM, MOUNT_V3, path->config.terms.mountport)
 			    ?: find_root(&mount);
 
 	if (!error && !path->config.nfs_port) {
@@ -398,7 +399,7 @@ static char *question_of(const struct path *path)
 	char *text;
 
 	if (asprintf(&text, "%s%%%u,%u,%u,%u,%u,%s", config->address, remote->sin6_scope_id,
-		     config->mount_port, config->nfs_port, path->ids.uid, path->ids.gid,
+		     config->terms.mountport, config->nfs_port, path->ids.uid, path->ids.gid,
 		     config->export) < 0)
 		return NULL;
 	return text;

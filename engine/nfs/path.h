@@ -27,9 +27,9 @@ struct path_config {
 	socklen_t remote_length;
 	struct address_range *locals; /* bound in turn; none: the kernel chooses */
 	unsigned int local_count;
-	unsigned int nfs_port, mount_port; /* 0: ask rpcbind */
-	bool rdma;			   /* data goes over RDMA */
-	uint32_t rsize, wsize;		   /* bytes at most: nfs(5) */
+	unsigned int nfs_port; /* 0: ask rpcbind */
+	bool rdma;	       /* data goes over RDMA */
+	uint32_t rsize, wsize; /* bytes at most: nfs(5) */
 	struct rpc_timing timing;
 	uint64_t setup_time; /* nanoseconds for one answer before the first file is open */
 	uint32_t uid, gid;
