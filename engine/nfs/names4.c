@@ -308,16 +308,14 @@ static void destroy_all(struct names *names, uint64_t since)
 	struct nfs4_state *own = names->rpc.state, *state;
 	bool last = is_last(names->path->state);
 	uint32_t lease_time = client->lease_time;
-	struct nfs4_session *session;
 	struct nfs4_request request;
 
 	client->lease_time = 0; /* the lease is not renewed meanwhile */
-	LIST_FOREACH (session, &client->sessions, link) {
-		state = container_of(session, struct nfs4_state, session);
-		if (state != own && session->alive &&
+	LIST_FOREACH (state, &client->sessions, link) {
+		if (state != own && state->session.alive &&
 		    (last || !state->path || state->path == names->path)) {
-			destroy_session(names, session, since);
-			session->alive = false;
+			destroy_session(names, &state->session, since);
+			state->session.alive = false;
 		}
 	}
 	destroy_session(names, &own->session, since);

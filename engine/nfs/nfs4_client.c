@@ -99,11 +99,11 @@ static struct nfs4_path *new_own(const struct nfs4_path *names, uint32_t own)
 
 static void free_client(struct nfs4_client *client)
 {
-	struct nfs4_session *session;
+	struct nfs4_state *state;
 
-	while ((session = LIST_FIRST(&client->sessions))) {
-		LIST_REMOVE(session, link);
-		free(container_of(session, struct nfs4_state, session));
+	while ((state = LIST_FIRST(&client->sessions))) {
+		LIST_REMOVE(state, link);
+		free(state);
 	}
 	if (!client->own)
 		LIST_REMOVE(client, link);
@@ -125,14 +125,11 @@ void nfs4_path_free(struct path *path)
 	struct nfs4_path *mine = path->state;
 	struct nfs4_client *client = mine->client;
 	struct nfs4_job *job = client->job;
-	struct nfs4_session *session;
+	struct nfs4_state *state;
 
-	LIST_FOREACH (session, &client->sessions, link) {
-		struct nfs4_state *state = container_of(session, struct nfs4_state, session);
-
+	LIST_FOREACH (state, &client->sessions, link)
 		if (state->path == path)
 			state->path = NULL;
-	}
 	LIST_REMOVE(mine, link);
 	if (LIST_EMPTY(&client->paths) && client->waited)
 		path_say(path,
@@ -174,7 +171,7 @@ static struct nfs4_state *new_state(struct rpc_client *rpc)
 	state->session.wanted = wanted;
 	state->session.slots_max = most;
 	state->session.sequence = state->sequences;
-	LIST_INSERT_HEAD(&mine->client->sessions, &state->session, link);
+	LIST_INSERT_HEAD(&mine->client->sessions, state, link);
 	return state;
 }
 
@@ -227,7 +224,7 @@ void nfs4_client_detach(struct rpc_client *rpc)
 	}
 	if (state->session.alive || client->creating == &state->session)
 		return;
-	LIST_REMOVE(&state->session, link);
+	LIST_REMOVE(state, link);
 	free(state);
 }
 
@@ -302,14 +299,11 @@ void nfs4_client_file_opened(struct nfs4_file *file, const struct nfs4_stateid *
 
 void nfs4_client_free_file(struct nfs4_file *file)
 {
-	struct nfs4_session *session;
+	struct nfs4_state *state;
 
-	LIST_FOREACH (session, &file->path->client->sessions, link) {
-		struct nfs4_state *state = container_of(session, struct nfs4_state, session);
-
+	LIST_FOREACH (state, &file->path->client->sessions, link)
 		if (state->reopening == file)
 			state->reopening = NULL;
-	}
 	TAILQ_REMOVE(&file->path->files, file, link);
 	free(file);
 }
@@ -317,10 +311,10 @@ void nfs4_client_free_file(struct nfs4_file *file)
 /* The server has forgotten the client, with its sessions and opens. */
 static void lose_state(struct nfs4_client *client)
 {
-	struct nfs4_session *session;
+	struct nfs4_state *state;
 
-	LIST_FOREACH (session, &client->sessions, link)
-		session->alive = false;
+	LIST_FOREACH (state, &client->sessions, link)
+		state->session.alive = false;
 	find_file(client, lose_file);
 	client->complete = false;
 	client->reclaims = true;
@@ -334,8 +328,8 @@ static void adopt(struct nfs4_state *state, struct nfs4_client *client)
 
 	LIST_REMOVE(path, link);
 	LIST_INSERT_HEAD(&client->paths, path, link);
-	LIST_REMOVE(&state->session, link);
-	LIST_INSERT_HEAD(&client->sessions, &state->session, link);
+	LIST_REMOVE(state, link);
+	LIST_INSERT_HEAD(&client->sessions, state, link);
 	path->client = state->client = client;
 	free_client(own);
 }
@@ -390,11 +384,11 @@ static const int SHARED_MOST = 3;
  */
 static bool is_anothers(const struct nfs4_state *state, const struct nfs4_session_result *granted)
 {
-	const struct nfs4_session *other;
+	const struct nfs4_state *other;
 
 	LIST_FOREACH (other, &state->client->sessions, link)
-		if (other != &state->session && other->alive &&
-		    !memcmp(other->id, granted->session, sizeof(other->id)))
+		if (other != state && other->session.alive &&
+		    !memcmp(other->session.id, granted->session, sizeof(granted->session)))
 			return true;
 	return false;
 }

@@ -80,6 +80,7 @@ struct nfs4_file {
 
 /* A session: of one connection, or of all that share it under trunking=session. */
 struct nfs4_state {
+	LIST_ENTRY(nfs4_state) link; /* in the client's `sessions` */
 	struct nfs4_session session;
 	struct nfs4_client *client;
 	struct nfs4_path *mine;	   /* path->state, or that of a client of its own (nclients=) */
@@ -116,7 +117,7 @@ struct nfs4_client {
 	const char *owner;		 /* co_ownerid */
 	uint8_t verifier[NFS4_VERIFIER]; /* of this incarnation */
 	LIST_HEAD(, nfs4_path) paths;
-	LIST_HEAD(, nfs4_session) sessions; /* in use, or to be destroyed by teardown */
+	LIST_HEAD(, nfs4_state) sessions; /* in use, or to be destroyed by teardown */
 	const struct nfs4_known_server *server;
 	uint64_t id;	       /* client ID: any number, even 0 (RFC 8881, 3.3) */
 	bool named;	       /* `id` is set */

@@ -9,15 +9,12 @@
  */
 #pragma once
 
-#include <sys/queue.h>
-
 #include "nfs/nfs4.h"
 #include "client/call.h"
 
 enum { NFS4_SLOTS_MAX = 1024 };
 
 struct nfs4_session {
-	LIST_ENTRY(nfs4_session) link; /* in the client's `sessions` */
 	uint8_t id[NFS4_SESSIONID];
 	bool alive;		/* the server has not said that it forgot the session */
 	bool needs_reset;	/* must be replaced: a call was given up, or sequences differ */
