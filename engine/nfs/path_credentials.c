@@ -8,6 +8,9 @@
 #include "nfs/nfs3.h"
 #include "nfs/version.h"
 #include "wire/rpcsec_gss.h"
+#ifdef HAVE_GSS
+#include "transport/kerberos.h"
+#endif
 
 uint32_t path_head_max(const struct path *path)
 {
@@ -60,11 +63,9 @@ static int open_sys(struct rpc_client *rpc)
 	return 0;
 }
 
-#ifdef HAVE_GSS
-#include "transport/kerberos.h"
-
 static int open_kerberos(struct rpc_client *rpc)
 {
+#ifdef HAVE_GSS
 	static const enum gss_service services[] = {
 		[SEC_KRB5] = GSS_SERVICE_NONE,
 		[SEC_KRB5I] = GSS_SERVICE_INTEGRITY,
@@ -80,13 +81,10 @@ static int open_kerberos(struct rpc_client *rpc)
 	int error = kerberos_new(&terms.mechanism, &config->terms);
 
 	return error ?: rpcsec_gss_new(&rpc->credentials, &terms);
-}
 #else
-static int open_kerberos(struct rpc_client *rpc)
-{
 	return -EPROTONOSUPPORT; /* path_config.c refuses Kerberos */
-}
 #endif
+}
 
 int path_credentials_open(struct rpc_client *rpc)
 {
@@ -107,9 +105,9 @@ void path_credentials_close(struct rpc_client *rpc)
 
 /* --- TLS --- */
 
-#ifdef HAVE_TLS
 int path_tls_open(struct path *path)
 {
+#ifdef HAVE_TLS
 	static atomic_flag said = ATOMIC_FLAG_INIT; /* set before jobs are forked: logged once */
 	const struct path_config *config = &path->config;
 	const char *word = term_value(TERM(xprtsec), config->terms.xprtsec)->word;
@@ -143,15 +141,9 @@ int path_tls_open(struct path *path)
 		.program = NFS_PROGRAM,
 		.version = path->version->protocol->version,
 	};
+#endif /* else path_config.c refuses xprtsec= */
 	return 0;
 }
-
-#else
-int path_tls_open(struct path *path)
-{
-	return 0; /* path_config.c refuses xprtsec= */
-}
-#endif
 
 void path_tls_close(struct path *path)
 {
