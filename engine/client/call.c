@@ -45,7 +45,8 @@ void call_renew(struct rpc_client *rpc, struct call *call, bool answered)
 	call->last_sent = 0;
 }
 
-void call_drop(struct rpc_client *rpc, struct call *call, bool answered)
+/* Releases xid and slot of a call that is in no list, and gives the call back. */
+static void drop(struct rpc_client *rpc, struct call *call, bool answered)
 {
 	if (call->tries)
 		release(rpc, call, answered);
@@ -71,20 +72,20 @@ void call_finish(struct rpc_client *rpc, struct call *call, bool answered, int e
 		note_resent(call, answered && rpc->protocol->sends_once ? call->tries : answered);
 		call->request->done = true;
 	}
-	call_drop(rpc, call, answered);
+	drop(rpc, call, answered);
 }
 
 void client_drop_setup(struct rpc_client *rpc, bool answered)
 {
 	if (rpc->setup)
-		call_drop(rpc, rpc->setup, answered);
+		drop(rpc, rpc->setup, answered);
 	rpc->setup = NULL;
 }
 
 void client_drop_probe(struct rpc_client *rpc)
 {
 	if (rpc->probe)
-		call_drop(rpc, rpc->probe, !rpc->probed);
+		drop(rpc, rpc->probe, !rpc->probed);
 	rpc->probe = NULL;
 	rpc->probed = false;
 }

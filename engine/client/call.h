@@ -111,8 +111,6 @@ static inline struct call *call_find(const struct call_table *table, const struc
 /* Releases the call's xid and slot: the call will be sent with a new xid and slot. */
 void call_renew(struct rpc_client *rpc, struct call *call, bool answered);
 
-/* Releases xid and slot of a call that is in no list, and gives the call back. */
-void call_drop(struct rpc_client *rpc, struct call *call, bool answered);
-
-/* Does the same, and ends the call's I/O or request with `error`: 0 or a positive errno. */
+/* Releases xid and slot of a call that is in no list, gives the call back, and ends its I/O or
+ * request with `error`: 0 or a positive errno. */
 void call_finish(struct rpc_client *rpc, struct call *call, bool answered, int error);
