@@ -9,6 +9,8 @@
  */
 #pragma once
 
+#include <string.h>
+
 #include "pool.h"
 
 #define LETTERS		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -26,14 +28,33 @@ struct scanner {
 	struct pool_error *err; /* filled by scanner_refuse() */
 };
 
-struct scanner scanner_over(const char *text, struct pool_error *err);
+static inline struct scanner scanner_over(const char *text, struct pool_error *err)
+{
+	return (struct scanner){.text = text, .at = text, .end = text + strlen(text), .err = err};
+}
 
 /* A scanner of the same text, from the span's begin to its end. */
-struct scanner scanner_within(const struct scanner *scanner, struct span span);
+static inline struct scanner scanner_within(const struct scanner *scanner, struct span span)
+{
+	return (struct scanner){
+		.text = scanner->text, .at = span.at, .end = span.end, .err = scanner->err};
+}
 
-bool scanner_done(const struct scanner *scanner);
-char scanner_peek(const struct scanner *scanner); /* '\0' at the end */
-size_t scanner_column(const struct scanner *scanner, const char *at);
+static inline bool scanner_done(const struct scanner *scanner)
+{
+	return scanner->at == scanner->end;
+}
+
+/* '\0' at the end */
+static inline char scanner_peek(const struct scanner *scanner)
+{
+	return scanner_done(scanner) ? '\0' : *scanner->at;
+}
+
+static inline size_t scanner_column(const struct scanner *scanner, const char *at)
+{
+	return (size_t)(at - scanner->text) + 1;
+}
 
 /* Passes over the argument and returns true if the text continues with it; else returns false. */
 bool scanner_take(struct scanner *scanner, char character);
@@ -53,11 +74,30 @@ bool scanner_number(struct scanner *scanner, uint32_t most, uint32_t *number);
  * -EINVAL (a broken %XX, or one of a control character) or -ENOMEM, with scanner->err filled. */
 int scanner_decode(const struct scanner *scanner, struct span span, char **decoded);
 
-size_t span_length(struct span span);
-struct span span_over(const char *text);
-bool span_same(struct span a, struct span b);
-bool span_is(struct span span, const char *word);
-bool character_is_control(char character);
+static inline size_t span_length(struct span span)
+{
+	return (size_t)(span.end - span.at);
+}
+
+static inline struct span span_over(const char *text)
+{
+	return (struct span){text, text + strlen(text)};
+}
+
+static inline bool span_same(struct span a, struct span b)
+{
+	return span_length(a) == span_length(b) && memcmp(a.at, b.at, span_length(a)) == 0;
+}
+
+static inline bool span_is(struct span span, const char *word)
+{
+	return span_same(span, span_over(word));
+}
+
+static inline bool character_is_control(char character)
+{
+	return (unsigned char)character < 0x20 || character == 0x7f;
+}
 
 /* The text of a span for a message: shortened, printable. */
 #define QUOTED_MAX  44

@@ -8,32 +8,6 @@
 
 #include "grammar.h"
 
-struct scanner scanner_over(const char *text, struct pool_error *err)
-{
-	return (struct scanner){.text = text, .at = text, .end = text + strlen(text), .err = err};
-}
-
-struct scanner scanner_within(const struct scanner *scanner, struct span span)
-{
-	return (struct scanner){
-		.text = scanner->text, .at = span.at, .end = span.end, .err = scanner->err};
-}
-
-bool scanner_done(const struct scanner *scanner)
-{
-	return scanner->at == scanner->end;
-}
-
-char scanner_peek(const struct scanner *scanner)
-{
-	return scanner_done(scanner) ? '\0' : *scanner->at;
-}
-
-size_t scanner_column(const struct scanner *scanner, const char *at)
-{
-	return (size_t)(at - scanner->text) + 1;
-}
-
 bool scanner_take(struct scanner *scanner, char character)
 {
 	if (scanner_done(scanner) || *scanner->at != character)
@@ -159,31 +133,6 @@ int pool_no_memory(struct pool_error *err)
 {
 	pool_refuse(err, 0, "out of memory");
 	return -ENOMEM;
-}
-
-size_t span_length(struct span span)
-{
-	return (size_t)(span.end - span.at);
-}
-
-bool span_same(struct span a, struct span b)
-{
-	return span_length(a) == span_length(b) && memcmp(a.at, b.at, span_length(a)) == 0;
-}
-
-struct span span_over(const char *text)
-{
-	return (struct span){text, text + strlen(text)};
-}
-
-bool span_is(struct span span, const char *word)
-{
-	return span_same(span, span_over(word));
-}
-
-bool character_is_control(char character)
-{
-	return (unsigned char)character < 0x20 || character == 0x7f;
 }
 
 const char *span_quote(struct span span, char quoted[QUOTED_MAX])
