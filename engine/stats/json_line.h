@@ -8,19 +8,26 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* A JSON string (RFC 8259, 7). Bytes over 0x7e become U+007F … U+00FF: any bytes are valid. */
-static inline void line_string(FILE *out, const char *key, const char *text)
+/* A JSON string (RFC 8259, 7). Bytes over `last` become U+007F … U+00FF. */
+static inline void json_string(FILE *out, const char *key, const char *text, unsigned char last)
 {
 	fprintf(out, "\"%s\": \"", key);
 	for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
 		if (*at == '"' || *at == '\\')
 			fprintf(out, "\\%c", *at);
-		else if (*at < 0x20 || *at > 0x7e)
+		else if (*at < 0x20 || *at > last)
 			fprintf(out, "\\u%04x", *at);
 		else
 			fputc(*at, out);
 	}
-	fputs("\", ", out);
+	fputc('"', out);
+}
+
+/* Any bytes are valid. */
+static inline void line_string(FILE *out, const char *key, const char *text)
+{
+	json_string(out, key, text, 0x7e);
+	fputs(", ", out);
 }
 
 static inline void line_number(FILE *out, const char *key, uint64_t value)

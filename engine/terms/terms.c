@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stats/json_line.h"
+
 const struct term *term_at(size_t at)
 {
 	const struct term *term = terms_table;
@@ -103,16 +105,8 @@ char *terms_key(const struct terms *job)
 
 void terms_print_string(FILE *out, const char *key, const char *text)
 {
-	fprintf(out, ", \"%s\": \"", key);
-	for (; *text; text++) {
-		if ((unsigned char)*text < 0x20)
-			fprintf(out, "\\u%04x", (unsigned int)*text);
-		else if (*text == '"' || *text == '\\')
-			fprintf(out, "\\%c", *text);
-		else
-			fputc(*text, out);
-	}
-	fputc('"', out);
+	fputs(", ", out);
+	json_string(out, key, text, UINT8_MAX); /* in UTF-8, as it was given */
 }
 
 void terms_print(FILE *out, const struct terms *path)
