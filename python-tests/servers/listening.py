@@ -1,75 +1,134 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a proxy listens by: a thread for each connection, and an end to all of them."""
+"""What servers for tests listen by: a thread for each connection, and an end to all of them."""
 
 from __future__ import annotations
 
 import contextlib
 import socket
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 
+_BACKLOG = 256
 _SECONDS = 60.0
+_FULL_SECONDS = 0.5  # a connection on this machine that takes longer finds the queue full
 
 
-class Listening(ABC):
-    """It listens on `port` from `_listen()` until `with` ends, and then waits for its threads."""
+class Listener:
+    """It has `port` at an address until end(), and takes connections there from accept() on.
 
-    port: int
+    `adopt` is called for each of them, one after the other, and returns what its thread does: that
+    may end by OSError.
+    """
 
-    @abstractmethod
-    def cut(self) -> None:
-        """End all connections."""
+    def __init__(
+        self,
+        address: str,
+        port: int,
+        adopt: Callable[[socket.socket], Callable[[], None]],
+        receive_buffer: int | None = None,
+    ):
+        self.address = address
+        self._adopt, self._receive_buffer = adopt, receive_buffer
+        self._threads: list[threading.Thread] = []
+        self._accepts: threading.Thread | None = None
+        self._fillers: list[socket.socket] = []
+        self._keeper = self._bound(port)  # it keeps the port while nobody listens there
+        self.port: int = self._keeper.getsockname()[1]
+        try:
+            self._listener = self._listening(_BACKLOG)
+        except OSError:  # another listens there
+            self._keeper.close()
+            raise
 
-    @abstractmethod
-    def _serve(self, client: socket.socket) -> None:
-        """Serve one connection, in a thread of its own: OSError ends it."""
+    def accept(self) -> None:
+        """Take connections, also after refuse() or stall()."""
+        self.refuse()
+        self._listener = self._listening(_BACKLOG)
+        self._accepts = self._start(self._accept, self._listener)
 
-    def __exit__(self, *_: object) -> None:
+    def refuse(self) -> None:
+        """Let connections be refused."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        for one in (self._listener, *self._fillers):
+            one.close()
+
+    def stall(self) -> None:
+        """Let connections wait: none is accepted, and the queue of those that wait is full."""
+        self.refuse()
+        self._listener = self._listening(0)
+        while self._fill():
+            pass
+
+    def end(self) -> None:
+        """Give the port up: there will be no more connections."""
         self.refuse()
         self._keeper.close()
-        self.cut()
+        if self._accepts:
+            self._accepts.join(_SECONDS)
+
+    def join(self) -> None:
+        """Wait until the threads of all connections have ended."""
         for thread in self._threads:
             thread.join(_SECONDS)
             assert not thread.is_alive(), "a connection does not end"
 
-    def _listen(self, address: str, port: int = 0) -> None:
-        self._threads: list[threading.Thread] = []
-        self._family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        # It keeps the port while nobody listens there.
-        self._keeper = socket.socket(self._family)
-        self._keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._keeper.bind((address, port))
-        self.port = self._keeper.getsockname()[1]
-        self.accept()
+    def _bound(self, port: int) -> socket.socket:
+        bound = socket.socket(socket.AF_INET6 if ":" in self.address else socket.AF_INET)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if self._receive_buffer is not None:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer)
+        try:
+            bound.bind((self.address, port))
+        except OSError:
+            bound.close()
+            raise
+        return bound
 
-    def refuse(self) -> None:
-        """Take no more connections, until accept()."""
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+    def _listening(self, backlog: int) -> socket.socket:
+        listener = self._bound(self.port)
+        try:
+            listener.listen(backlog)
+        except OSError:
+            listener.close()
+            raise
+        return listener
 
-    def accept(self) -> None:
-        """Take connections, on the same port as ever."""
-        at = self._keeper.getsockname()[:2]
-        self._listener = socket.create_server(at, family=self._family)
-        self._start(self._accept)
+    def _fill(self) -> bool:
+        """Put a connection into the queue; False where there is no more room."""
+        filler = socket.socket(self._listener.family)
+        filler.settimeout(_FULL_SECONDS)
+        try:
+            filler.connect((self.address, self.port))
+        except TimeoutError:
+            filler.close()
+            return False
+        self._fillers.append(filler)
+        return True
 
-    def _start(self, work: Callable[..., None], *arguments: object) -> None:
+    def _start(self, work: Callable[..., None], *arguments: object) -> threading.Thread:
         thread = threading.Thread(target=work, args=arguments, daemon=True)
         self._threads.append(thread)
         thread.start()
+        return thread
 
-    def _accept(self) -> None:
+    def _accept(self, listener: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while True:
-                client, _ = self._listener.accept()
-                self._start(self._begin, client)
+                self._begin(listener.accept()[0])
 
     def _begin(self, client: socket.socket) -> None:
-        with client, contextlib.suppress(OSError):
+        try:
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._serve(client)
+            serve = self._adopt(client)
+        except OSError:  # it is gone already
+            client.close()
+        else:
+            self._start(self._serve, client, serve)
+
+    def _serve(self, client: socket.socket, serve: Callable[[], None]) -> None:
+        with client, contextlib.suppress(OSError):
+            serve()
 
 
 def connect(to: tuple[str, int]) -> socket.socket:

@@ -19,9 +19,10 @@ import struct
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Self
 
-from servers.listening import Listening, connect
+from servers.listening import Listener, connect
 from servers.rpc import AUTH_NONE, RPCSEC_GSS, marked, receive_record, xdr
 
 INIT = 1
@@ -164,7 +165,7 @@ class Fault:
 
 
 @dataclass
-class RecordProxy(Listening):
+class RecordProxy:
     """It listens at `address`, on `port`, while `with` lasts, and leads to a server at `to`.
 
     One hook runs at a time. `seen` are all calls, `failures` what hooks have raised.
@@ -181,17 +182,17 @@ class RecordProxy(Listening):
         self._unanswered: dict[int, Record] = {}
         self._failures: list[Exception] = []
         self._connections: list[Connection] = []
-        self._listen(self.address)
+        self._listener = Listener(self.address, 0, lambda client: partial(self._serve, client))
+        self.port = self._listener.port
+        self._listener.accept()
         return self
 
-    def __exit__(self, *raised: object) -> None:
-        super().__exit__(*raised)
-        assert not self._failures, self._failures
-
-    def cut(self) -> None:
-        """End all connections."""
-        for connection in tuple(self._connections):
+    def __exit__(self, *_: object) -> None:
+        self._listener.end()
+        for connection in self._connections:
             connection.cut()
+        self._listener.join()
+        assert not self._failures, self._failures
 
     def _serve(self, client: socket.socket) -> None:
         with connect(self.to) as server:

@@ -26,10 +26,11 @@ import sys
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from servers.listening import Listening, connect
+from servers.listening import Listener, connect
 from servers.rpc import AUTH_NONE, AUTH_TLS, STARTTLS, marked, receive_record, xdr
 
 _REPLY, _ACCEPTED, _DENIED, _AUTH_ERROR, _REJECTEDCRED = 1, 0, 1, 1, 2
@@ -139,7 +140,7 @@ def _limit_records(context: ssl.SSLContext) -> None:
 
 
 @dataclass
-class TlsProxy(Listening):
+class TlsProxy:
     """It listens at `at`; `clients` is the CA of the certificates that clients must or may show."""
 
     to: tuple[str, int]
@@ -163,14 +164,18 @@ class TlsProxy(Listening):
     def __enter__(self) -> Self:
         self._open: set[socket.socket] = set()
         self._numbers = itertools.count()
-        self._listen(*self.at)
+        self._listener = Listener(*self.at, lambda client: partial(self._serve, client))
+        self.port = self._listener.port
+        self._listener.accept()
         return self
 
-    def cut(self) -> None:
+    def __exit__(self, *_: object) -> None:
         """End all connections without close_notify."""
+        self._listener.end()
         for one in tuple(self._open):
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
+        self._listener.join()
 
     def _serve(self, client: socket.socket) -> None:
         self._open.add(client)

@@ -16,22 +16,22 @@ with ScriptedServer(
     assert server.calls(Nfs4.WRITE)[4].status == Status4.OK
     assert not server.kept().clients
 
-It runs in a thread of its own, so hooks are plain functions of the test; they are called in that
-thread. Everything else may be called from any thread, hooks included.
+Each connection has a thread, in which hooks are called, plain functions of the test; one at a time,
+whatever connection that is. Everything else may be called from any thread, hooks included.
 """
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import itertools
 import socket
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Self
 
+from servers.listening import Listener
 from servers.rpc import xdr
 from servers.scripted.call import Arguments, Call, Delivery, Results, decode
 from servers.scripted.core import Core, Kept, Terms, UnheardError
@@ -56,7 +56,7 @@ from servers.scripted.protocol import (
     record,
     rpc_mismatch,
 )
-from servers.scripted.sockets import Connection, Listener, Program
+from servers.scripted.sockets import Connection, Program
 
 __all__ = [
     "DATA",
@@ -91,7 +91,6 @@ __all__ = [
 DATA: tuple[Procedure, ...] = (Nfs.READ, Nfs.WRITE, Nfs.COMMIT)
 DATA4: tuple[Procedure, ...] = (Nfs4.READ, Nfs4.WRITE, Nfs4.COMMIT)
 _FIRST_UNRESERVED_PORT = 1024
-_START_SECONDS = _STOP_SECONDS = 60.0
 _BIND_TRIES = 32
 
 
@@ -181,23 +180,25 @@ class ScriptedServer:
         nfs, mount = self._listen(Nfs, nfs_port), self._listen(Mount, mount_port)
         self._listeners = [*nfs, *mount]
         self.nfs_port, self._mount_port = nfs[0].port, mount[0].port
-        self._thread = threading.Thread(target=self._run, name="scripted NFS server", daemon=True)
-        self._started: Future[None] = Future()
-        self._timers: list[asyncio.TimerHandle] = []
-        self._loop: asyncio.AbstractEventLoop
-        self._stopping: asyncio.Event
-        self.reading: asyncio.Event
+        self._timers: list[threading.Timer] = []
+        self.lock = threading.RLock()
+        self.reading = threading.Event()
+        self.reading.set()
 
     def __enter__(self) -> Self:
-        self._thread.start()
-        self._started.result(_START_SECONDS)
+        for listener in self._listeners:
+            listener.accept()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join(_STOP_SECONDS)
-        if self._thread.is_alive():
-            raise RuntimeError("the scripted server does not end")
+        for timer in self._timers:
+            timer.cancel()
+        for listener in self._listeners:
+            listener.end()
+        for connection in tuple(self._connections):
+            connection.reset(socket.SHUT_RDWR)
+        for listener in self._listeners:
+            listener.join()
         if self._failure is not None and kind is None:
             raise self._failure
 
@@ -282,73 +283,56 @@ class ScriptedServer:
         NFSv4.1's clients, sessions and opens are forgotten. A grace period begins, which for each
         client ends with its RECLAIM_COMPLETE.
         """
-
-        def die() -> None:
+        with self.lock:
             self.export.files.restart()
             self.core.restart()
             self.reset_connections()
 
-        self._do(die)
-
     def new_verifier(self) -> None:
         """Lose what was not committed, but no connection."""
-        self._do(self.export.files.restart)
+        with self.lock:
+            self.export.files.restart()
 
     def end_sessions(self) -> None:
         """Forget all sessions of NFSv4.1, but no client."""
-        self._do(self.core.end_sessions)
+        with self.lock:
+            self.core.end_sessions()
 
     def reset_connections(self) -> None:
         """End all connections by RST."""
-
-        def reset() -> None:
+        with self.lock:
             for connection in tuple(self._connections):
                 connection.reset()
 
-        self._do(reset)
-
     def stop_reading(self) -> None:
         """Read nothing more from any connection, so that clients cannot send."""
-        self._do(lambda: self.reading.clear())
+        self.reading.clear()
 
     def read_again(self) -> None:
         """Go on after stop_reading()."""
-        self._do(lambda: self.reading.set())
+        self.reading.set()
 
     def refuse(self, address: str | None = None) -> None:
         """Refuse new connections, at one address or all."""
-        self._do_at(address, Listener.refuse)
+        for listener in self._listeners:
+            if address in (None, listener.address):
+                listener.refuse()
 
-    def stall(self, address: str | None = None) -> None:
-        """Leave new connections without any answer, at one address or all: the queues are full."""
-        self._do_at(address, Listener.stall)
+    def stall(self) -> None:
+        """Leave new connections without any answer: the queues are full."""
+        for listener in self._listeners:
+            listener.stall()
 
-    def accept(self, address: str | None = None) -> None:
+    def accept(self) -> None:
         """Go on after refuse() or stall()."""
-        self._do_at(address, Listener.open)
+        for listener in self._listeners:
+            listener.accept()
 
     def later(self, seconds: float, action: Callable[[], object]) -> None:
-        """Do something in the server's thread after a while."""
-        self._do(lambda: self._timers.append(self._loop.call_later(seconds, action)))
-
-    def _do_at(self, address: str | None, what: Callable[[Listener], None]) -> None:
-        def act() -> None:
-            for listener in self._listeners:
-                if address in (None, listener.address):
-                    what(listener)
-
-        self._do(act)
-
-    def _do(self, action: Callable[[], None]) -> None:
-        """Do something in the server's thread."""
-        if threading.current_thread() is self._thread:
-            action()
-            return
-
-        async def act() -> None:
-            action()
-
-        asyncio.run_coroutine_threadsafe(act(), self._loop).result(_STOP_SECONDS)
+        """Do something after a while."""
+        timer = threading.Timer(seconds, action)
+        self._timers.append(timer)
+        timer.start()
 
     # --- its connections' Host ---
 
@@ -443,7 +427,7 @@ class ScriptedServer:
             self._failure = self._failure or error
             return SOUND
 
-    # --- its thread ---
+    # --- its sockets ---
 
     def _listen(self, program: Program, wanted: int) -> list[Listener]:
         """Listen at all addresses on one port: the wanted one, or (0) one that is free at all."""
@@ -452,56 +436,32 @@ class ScriptedServer:
             try:
                 for address in self.addresses:
                     port = listeners[0].port if listeners else wanted
-                    listener = Listener(program, address, port, self._receive_buffer, self._adopt)
-                    listeners.append(listener)
+                    adopt = partial(self._adopt, program)
+                    listeners.append(Listener(address, port, adopt, self._receive_buffer))
             except OSError as error:
                 for listener in listeners:
-                    listener.close()
+                    listener.end()
                 if wanted or not listeners or error.errno != errno.EADDRINUSE:
                     raise
             else:
                 return listeners
         raise OSError(errno.EADDRINUSE, "no port is free at all addresses")
 
-    def _run(self) -> None:
-        try:
-            asyncio.run(self._main())
-        except BaseException as error:
-            self._failure = self._failure or error
-            if not self._started.done():
-                self._started.set_exception(error)
-
-    async def _main(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._stopping, self.reading = asyncio.Event(), asyncio.Event()
-        self.reading.set()
-        for listener in self._listeners:
-            listener.open()
-        self._started.set_result(None)
-        await self._stopping.wait()
-        for timer in self._timers:
-            timer.cancel()
-        for listener in self._listeners:
-            listener.close()
-        connections = [*self._connections]
-        self.reset_connections()
-        tasks = (connection.task for connection in connections)
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _adopt(self, accepted: socket.socket, program: Program) -> None:
-        """Serve a new connection."""
-        try:
-            connection = Connection(self, accepted, next(self._numbers[program]), program)
-        except OSError:
-            accepted.close()
-            return
+    def _adopt(self, program: Program, accepted: socket.socket) -> Callable[[], None]:
+        """Return what serves a new connection."""
+        connection = Connection(self, accepted, next(self._numbers[program]), program)
         self._connections.add(connection)
-        connection.task.add_done_callback(lambda task: self._forget(connection, task))
+        return partial(self._serve, connection)
 
-    def _forget(self, connection: Connection, task: asyncio.Task[None]) -> None:
-        self._connections.discard(connection)
-        if not task.cancelled():
-            self._failure = self._failure or task.exception()
+    def _serve(self, connection: Connection) -> None:
+        try:
+            connection.serve()
+        except OSError:
+            raise
+        except Exception as error:
+            self._failure = self._failure or error
+        finally:
+            self._connections.discard(connection)
 
 
 def _bracketed(host: str) -> str:
