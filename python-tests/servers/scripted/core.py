@@ -413,7 +413,7 @@ class Core:
         write.verifier = self._verifier()
 
     def _commit(self, file: int, commit: CData) -> None:
-        as_file(self._node(file)).commit(commit.offset, commit.length)
+        as_file(self._node(file)).commit()
         commit.verifier = self._verifier()
 
     def _moves(self, asked: int, most: int) -> int:

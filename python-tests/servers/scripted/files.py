@@ -61,7 +61,6 @@ class File(Node):
 
     current: bytearray = field(default_factory=bytearray)
     durable: bytearray = field(default_factory=bytearray)
-    dirty: list[tuple[int, int]] = field(default_factory=list)
 
     def read(self, offset: int, count: int) -> bytes:
         """Return up to `count` bytes."""
@@ -70,33 +69,22 @@ class File(Node):
     def write(self, offset: int, data: bytes, stable: Stable) -> None:
         """Write, durably unless `stable` is UNSTABLE."""
         _put(self.current, offset, data)
-        if stable is Stable.UNSTABLE:
-            self.dirty.append((offset, offset + len(data)))
-        else:
+        if stable is not Stable.UNSTABLE:
             _put(self.durable, offset, data)
 
-    def commit(self, offset: int, count: int) -> None:
-        """Make a range durable; a count of 0 means all behind the offset (RFC 1813, 3.3.21)."""
-        end = offset + count if count else len(self.current)
-        rest = []
-        for first, last in self.dirty:
-            low, high = max(first, offset), min(last, end)
-            if low < high:
-                _put(self.durable, low, self.current[low:high])
-            rest += [(first, min(last, offset)), (max(first, end), last)]
-        self.dirty = [(first, last) for first, last in rest if first < last]
+    def commit(self) -> None:
+        """Make all durable, whatever range was asked for."""
+        self.durable[:] = self.current
 
     def resize(self, size: int) -> None:
         """Cut or lengthen the file; that is durable at once."""
         for image in (self.current, self.durable):
             del image[size:]
             image.extend(bytes(size - len(image)))
-        self.dirty = [(first, min(last, size)) for first, last in self.dirty if first < size]
 
     def lose(self) -> None:
         """Forget what was not committed."""
-        self.current = bytearray(self.durable)
-        self.dirty.clear()
+        self.current[:] = self.durable
 
 
 def as_directory(node: Node) -> Directory:
