@@ -25,6 +25,7 @@ static struct {
 	uint64_t begun_at;
 	struct scenario_call calls[CALLS_MAX];
 	uint32_t call_count, line_count, nth[VERSIONS][PROCEDURES];
+	uint32_t refused; /* xid */
 	char lines[LINES_MAX][LINE];
 } run;
 
@@ -95,7 +96,14 @@ struct scenario_call *scenario_received(const struct scenario_call *call,
 		cut_off(call->address, fate->cut);
 	if (fate->forgets)
 		server_forget();
+	if (fate->refused)
+		run.refused = call->xid;
 	return kept;
+}
+
+bool scenario_refused(uint32_t xid)
+{
+	return run.scenario && run.refused == xid;
 }
 
 void scenario_answered(struct scenario_call *call)
@@ -389,7 +397,7 @@ void scenario_run(const struct scenario *scenario, struct scenario_result *resul
 	const char *refused = refusal(scenario);
 
 	memset(&run.nth, 0, sizeof(run.nth));
-	run.call_count = run.line_count = 0;
+	run.call_count = run.line_count = run.refused = 0;
 	run.terms = scenario;
 	*result = (struct scenario_result){.keeps = ""};
 	world_begin(1, scenario->trace);

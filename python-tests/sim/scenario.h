@@ -46,6 +46,7 @@ struct scenario_fate {
 	bool unserved;	    /* it is not carried out: the reply says PROG_UNAVAIL (NFSv3) */
 	bool garbage;	    /* it is carried out: 40 bytes of 0xff are the reply */
 	bool is_call;	    /* it is carried out: the reply's message type is CALL (NFSv3) */
+	bool refused;	    /* it is carried out: its transport refuses it, as by RDMA_ERROR */
 	bool renames;	    /* the reply has a verifier that no other reply has */
 	uint32_t status;    /* it is not carried out: the reply has this status */
 	uint32_t limit;	    /* READ, WRITE: this many bytes are moved at most; 0: all */
@@ -117,5 +118,7 @@ struct scenario_call *scenario_received(const struct scenario_call *call,
 					struct scenario_fate *fate);
 void scenario_answered(struct scenario_call *call);
 void scenario_connects(void);
+/* The call of that number had the fate `refused`. */
+bool scenario_refused(uint32_t xid);
 /* The engine has said that. */
 void scenario_said(const char *line);

@@ -388,8 +388,15 @@ void __wrap_rpc_encode_call(struct xdr_out *out, uint32_t xid, uint32_t program,
 int __real_client_reply_begins(void *context, const struct rpc_reply *reply, struct rpc_bulk *bulk);
 int __wrap_client_reply_begins(void *context, const struct rpc_reply *reply, struct rpc_bulk *bulk)
 {
-	int head = __real_client_reply_begins(context, reply, bulk);
+	struct xdr_in in = {reply->message, reply->message + reply->have, false};
+	uint32_t xid = xdr_get_u32(&in);
+	int head;
 
+	if (reply->whole && scenario_refused(xid)) {
+		client_call_refused(context, xid, EREMOTEIO, "ERR_CHUNK");
+		return (int)reply->have;
+	}
+	head = __real_client_reply_begins(context, reply, bulk);
 	if (head > 0)
 		check_reply(context, reply, bulk->token);
 	return head;

@@ -401,16 +401,3 @@ def test_each_device_has_keys_of_its_own(build_dir: Path, tmp_path: Path) -> Non
     program = _compiled("devices", tmp_path)
     said = run([program], timeout=60).check().stdout
     assert said == "1 2 1 | 1 by 1 | 2 by 1 | 1 by 0 | 2 segments | 3 2 | 1 | 3 2"
-
-
-def test_a_request_that_the_transport_refuses_ends(tmp_path: Path) -> None:
-    """What the protocol asks by itself, such as a renewal of the lease, has no I/O.
-
-    The server may have carried it out: what it was numbered by is not to be used again.
-    """
-    engine = ROOT / "engine"
-    sources = [*engine.glob("client/*.c"), *engine.glob("stats/*.c")]
-    sources.append(engine / "wire/message.c")
-    program = _compiled("refused", tmp_path, *map(str, sources), "-lm")
-    said = run([program], timeout=60).check().stdout
-    assert said == f"SEQUENCE: ERR_CHUNK given up {errno.EREMOTEIO}"

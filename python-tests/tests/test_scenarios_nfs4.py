@@ -319,6 +319,23 @@ def test_an_idle_client_renews_its_lease(scenario: Scenarios) -> None:
     assert ran.result.rtts == len(ran.calls(_W, Nfs4.COMMIT))
 
 
+def test_a_renewal_that_the_transport_refuses_ends(scenario: Scenarios) -> None:
+    """It has no I/O. The server may have had it: its slot is not used again, but in a new session."""
+    numbers = list[int]()
+
+    def refused(call: CData) -> Fate | None:
+        if numbers or call.procedure != _S.value or call.time < SECOND:
+            return None
+        numbers.append(call.nth)
+        return {"refused": True}
+
+    late = on(_W, {"delay": 300 * SECOND}, nth=BLOCKS)
+    ran = scenario(refused, late, version=4, timeo=6000)
+    _came_through(ran)
+    assert ran.said("SEQUENCE") == ran.said("ERR_CHUNK") == 1
+    assert len(ran.calls(Nfs4.CREATE_SESSION)) == 1
+
+
 def test_idle_clients_renew_their_leases_and_connect_again(scenario: Scenarios) -> None:
     """One of four waits 5 minutes for a reply. The others lose their connections meanwhile."""
     late = on(_W, {"delay": 300 * SECOND}, nth=BLOCKS)
