@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * gnutls.c - what the engine's tls_session.c wants of GnuTLS, in the library's place: a handshake
- * of three records, then records both ways (tls_records.h), over the two functions that move its
+ * of three records, then records both ways (tls.h), over the two functions that move its
  * bytes.
  */
 #include <endian.h>
@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tls_records.h"
-#include "tls_server.h"
+#include "tls.h"
 #include "transport/tls_session.h"
 #include "util.h"
 #include "wire/message.h"

@@ -5,17 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "endings.h"
 #include "fio/job_terms.h"
 #include "fio/job.h"
 #include "fio/job_log.h"
-#include "limits.h"
-#include "nclients.h"
 #include "nfs/meta_io.h"
-#include "paths.h"
 #include "security.h"
 #include "server.h"
-#include "tls_server.h"
+#include "tls.h"
 #include "wire/rpcsec_gss.h"
 #include "world.h"
 

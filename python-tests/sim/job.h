@@ -6,7 +6,9 @@
  */
 #pragma once
 
+#include "clock.h"
 #include "fio/job.h"
+#include "group/path.h"
 #include "server.h"
 
 enum { DEPTH_MAX = 32, PATHS_MAX = 3 };
@@ -91,3 +93,59 @@ void job_set_timeo(uint64_t timeo);
 
 /* Goes on until no I/O is left: each ends as soon after all has healed as its calls may wait. */
 void job_finish(void);
+
+/* --- its paths, one for each address (paths.c) --- */
+
+/*
+ * Opens the job's paths and what the workload wants of them, while nothing fails. False: one does
+ * not open. paths_close() follows in either case.
+ */
+bool paths_open(struct path **paths, const struct job_terms *terms);
+void paths_close(struct path **paths, const struct job_terms *terms);
+
+/* Nobody stops a simulated job. */
+bool paths_stop(void);
+
+/* --- how long its terms let a call wait: nfs(5)'s rules, stated apart from the engine's timers.h;
+ * upper bounds, in nanoseconds (endings.c) --- */
+
+/* "retrans": a soft call fails when timeo, and as much again for each retransmission, is over. */
+uint64_t limit_soft(void);
+
+/*
+ * "timeo": each copy of a call is waited for by timeo longer than the one before it, at most 600 s.
+ * The wait for the latest copy of a call that has had no answer for `unanswered`, while connections
+ * were lost so often: each of them may have cost a copy.
+ */
+uint64_t limit_copy(uint64_t unanswered, uint64_t losses);
+
+/* A call that was asked to come later, by NFS3ERR_JUKEBOX or NFS4ERR_DELAY, waits no longer. */
+static const uint64_t LIMIT_DELAY = 5 * SEC;
+/* The same, where all calls wait for it. */
+static const uint64_t LIMIT_SETUP_DELAY = SEC;
+
+/* Until a connection is there again, and a session: the terms do not say it. */
+static const uint64_t LIMIT_CONNECT = 10 * SEC;
+
+/* One job in some ends so. All is healed afterwards. */
+void ending_run(void);
+
+/*
+ * --- the clients of a job that is many (nclients.c): whatever has failed, each is there again once
+ * all has healed, and was served where it had I/O, or its errors are told of. Where there are none,
+ * these do nothing ---
+ */
+
+/* Client `own`, from 1: it begins, or (NULL) has ended. */
+void nclients_note(uint32_t own, const struct rpc_client *rpc);
+
+/* Each client opens the job's files. False: one does not. */
+bool nclients_open(void);
+/* Before the group is closed: each closes them. */
+void nclients_close(void);
+
+/* All is lost: a client whose connection is says so, and what to do. */
+void nclients_check_causes(void);
+
+/* All has healed, and no I/O is left: goes on until each client is there. */
+void nclients_return(void);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "namespace.h"
+#include "server.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/files.h"
-#include "server.h"
 #include "util.h"
 #include "world.h"
 

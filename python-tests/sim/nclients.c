@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "nclients.h"
+#include "job.h"
 
 #include <string.h>
 
 #include "client/client.h"
 #include "group/connection.h"
-#include "job.h"
-#include "limits.h"
 #include "server.h"
 #include "world.h"
 

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "paths.h"
+#include "job.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "namespace.h"
+#include "server.h"
 #include "fio/job_log.h"
 #include "nfs/entries.h"
 #include "nfs/meta.h"
 #include "nfs/names.h"
 #include "nfs/path_client.h"
 #include "nfs/version.h"
-#include "server.h"
 #include "wire/rpcsec_gss.h"
 #include "world.h"
 

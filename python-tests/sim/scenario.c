@@ -10,7 +10,7 @@
 #include "job.h"
 #include "network.h"
 #include "security.h"
-#include "tls_server.h"
+#include "tls.h"
 #include "world.h"
 
 enum { CALLS_MAX = 4096, LINES_MAX = 256, LINE = 300, VERSIONS = 2, PROCEDURES = 80 };

@@ -10,7 +10,6 @@
 #include "client/internal.h"
 #include "group/connection.h"
 #include "job.h"
-#include "nclients.h"
 #include "nfs/path_client.h"
 #include "server.h"
 #include "tokens.h"

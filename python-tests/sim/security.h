@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * security.h - a simulated job's Kerberos: the engine's RPCSEC_GSS for each client, by the
- * mechanism in mechanism.h. What it promises is checked for each number, context and reply. TLS,
- * which is tls_server.h's, is chosen here as well.
+ * security.h - a simulated job's Kerberos: the engine's RPCSEC_GSS for each client, by a
+ * mechanism whose KDC is slow, or away for a while: tickets have an end, and contexts end with
+ * them. What it promises is checked for each number, context and reply. TLS (tls.h) is chosen here
+ * as well.
  */
 #pragma once
 
@@ -10,8 +11,25 @@
 #include <stdint.h>
 
 #include "contexts.h"
-#include "mechanism.h"
-#include "tls_server.h"
+#include "tls.h"
+#include "tokens.h"
+
+struct kdc_terms {
+	uint64_t lifetime; /* nanoseconds of a ticket; 0: it has no end */
+	bool keeps;	   /* a ticket is used to its end; else another is fetched in time */
+	uint64_t work;	   /* nanoseconds that a step takes, at most */
+	uint64_t away_in;  /* one in so many contexts finds no KDC, for a while; 0: none */
+	uint64_t silence;  /* nanoseconds until a KDC that is away is given up */
+};
+
+struct kdc {
+	struct kdc_terms terms; /* may be set at any time */
+	uint64_t back_at;
+};
+extern struct kdc kdc;
+
+/* From now on it is there, and fast. */
+void kdc_heal(void);
 
 /* Chosen by a seed for its job, which has no Kerberos in two of three, and no TLS in four of five.
  */
@@ -28,3 +46,27 @@ void security_end(void);
 
 /* The server has dropped that number, as it lies behind the window of the context with that key. */
 void security_check_dropped(uint64_t key, uint32_t number);
+
+/*
+ * --- a mechanism of GSS-API in Kerberos' place (mechanism.c, engine/wire/rpcsec_gss.h): the
+ * client's first token says when its ticket ends, and has half of the context's key; the server's
+ * has the other half, and whether a second round follows ---
+ */
+
+/* Of the context in the making. */
+enum mechanism_state { IDLE, WORKS, TELLS, WAITS_FOR_REPLY, HAS_MADE, HAS_FAILED };
+
+struct mechanism {
+	struct token_mechanism tokens;
+	enum mechanism_state state, next; /* when its work is done */
+	uint64_t work_until, ticket_end;
+	uint64_t half, next_key; /* of that one's key; 0: it is not known yet */
+	uint64_t made, lifetime; /* of the context */
+	uint64_t token[256];
+	uint32_t token_length;
+	void (*begins)(struct mechanism *mechanism); /* another context */
+	void (*freed)(struct mechanism *mechanism);
+};
+
+/* NULL: out of memory. */
+struct mechanism *mechanism_new(void);

@@ -6,13 +6,12 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include "core/attributes4.h"
+#include "core/nfs4.h"
 #include "core/files.h"
-#include "core/serve3.h"
-#include "namespace.h"
+#include "core/call.h"
 #include "nfs/nfs3.h"
 #include "security.h"
-#include "tls_server.h"
+#include "tls.h"
 #include "util.h"
 #include "wire/record.h"
 #include "world.h"

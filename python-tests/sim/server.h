@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * server.h - a simulated server of NFSv3 and NFSv4.1 (server4.h) with some files, of which it keeps
- * what is durable apart from what is only in its memory, and one directory (namespace.h). It may
- * restart between any two calls. Calls are carried out in the order in which they arrive, those
- * with RPCSEC_GSS (contexts.h) in any, as by a server's threads; they are answered in any.
+ * server.h - a simulated server of NFSv3 and NFSv4.1 with some files, of which it keeps what is
+ * durable apart from what is only in its memory, and one directory. It may restart between any two
+ * calls. Calls are carried out in the order in which they arrive, those with RPCSEC_GSS
+ * (contexts.h) in any, as by a server's threads; they are answered in any.
  */
 #pragma once
 
@@ -11,15 +11,24 @@
 #include <stdint.h>
 
 #include "contexts.h"
-#include "core/call.h"
+#include "core/clients.h"
 #include "network.h"
 #include "scenario.h"
-#include "server4.h"
 
 enum { SERVER_FILE = 32 << 10 /* bytes of all files */, SERVER_FILES_MAX = 4 };
 enum { SERVER_CLIENTS_MAX = 64 };
 
 /* Each is one in so many calls; 0: it never happens. */
+struct server4_terms {
+	uint64_t forget_session_in; /* NFS4ERR_BADSESSION */
+	uint64_t forget_client_in;  /* a client ID has expired, with its opens */
+	uint64_t forget_open_in;    /* NFS4ERR_BAD_STATEID */
+	uint64_t resize_in;	    /* the slot table gets another size */
+	uint64_t busy_in;	    /* SEQUENCE gets NFS4ERR_DELAY */
+	bool closes_apart;	    /* CLOSE does not take the current stateid */
+	struct clients_terms clients;
+};
+
 struct server_terms {
 	uint64_t crash_in;	/* it restarts after that call */
 	uint64_t lose_call_in;	/* the call is not carried out, and not answered */
@@ -74,5 +83,47 @@ struct limits server_limits(void);
 /* From now on nothing fails any more, and answers are fast; a server that is down comes up. */
 void server_heal(void);
 
+/* --- NFSv4.1 (server4.c): client IDs, sessions with their slots, opens and a grace period, all of
+ * which a restart forgets. What a client has may be sent by that client alone --- */
+
+/* There will be so many clients beside the job's own. */
+void server4_begin(uint32_t clients);
+void server4_restart(void);
+
+/* An answer: the caller sets the first members, with where the call comes from. */
+struct server4_answer {
+	struct xdr_out *out;
+	struct scenario_fate *fate; /* gets what becomes of the message */
+	struct scenario_call came;  /* what is the same for each operation */
+	struct slot *slot;	    /* that the call came over, or NULL */
+	struct scenario_call *call; /* its last operation, or NULL */
+};
+
+/* Answers the compound in `in`. */
+void server4_answer(struct xdr_in *in, struct server4_answer *answer);
+
+/* What the server still keeps of its clients, or "": "sessions". */
+const char *server4_keeps(void);
+
+extern struct clients server_clients;
+
+/* --- names (namespace.c): its files, and a directory whose entries have two names each
+ * (nfs/entries.h), which may lead to an object. Changes are durable at once --- */
+
 /* The first file's handle; the last byte counts files. */
 #define SERVER_HANDLE "fil0"
+
+enum { NAMESPACE_ENTRIES = 48 };
+
+/* An object, which is its handle as well; 0: none. */
+typedef uint64_t object_t;
+
+struct namespace_entry {
+	object_t names[2]; /* what its first and its other name lead to */
+	uint64_t changes;  /* that were carried out on these */
+};
+extern struct namespace_entry namespace[NAMESPACE_ENTRIES];
+
+void namespace_begin(void);
+/* The number of a file outside the directory, from 0; 0 for any other object. */
+uint32_t namespace_file(object_t object);

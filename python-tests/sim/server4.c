@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "server4.h"
+#include "server.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/files.h"
-#include "core/serve4.h"
-#include "namespace.h"
-#include "server.h"
+#include "core/call.h"
 #include "util.h"
 #include "world.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "core/attributes4.h"
+#include "core/nfs4.h"
 
 #include "core/files.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * call.h - one call of a server for tests: MOUNT and epoll are the sink's, time and faults the
- * simulator's, and what Python decides is in scripted/hooks.h; what NFSv3 (serve3.h) and NFSv4.1
- * (serve4.h) read and write is the same for all.
+ * simulator's, and what Python decides is in scripted/hooks.h; what NFSv3 and NFSv4.1 read and
+ * write is the same for all.
  *
  * What there is of files, each front has: it defines the functions of files.h. NFSv4.1's clients
  * are kept in clients.h. Nothing here is kept from one call to the next.
@@ -96,3 +96,24 @@ static inline void rpc_put_accepted(struct xdr_out *out, uint32_t xid, enum acce
 
 	xdr_put_fixed(out, words, sizeof(words));
 }
+
+/* --- NFSv3's procedures (RFC 1813, 3.3; serve3.c): arguments read, carried out, results written
+ * ---
+ */
+
+/* Serves a call of that procedure. False: there is none of that number, and nothing was written. */
+bool serve_nfs3(struct nfs_call *call, uint32_t procedure);
+
+/* The results of a procedure that was not carried out: why, and no attributes. */
+void refuse_nfs3(uint32_t procedure, struct xdr_out *out, uint32_t status);
+
+/*
+ * --- NFSv4.1's one procedure (RFC 8881, 16.2; serve4.c), of minor versions 1 and 2: arguments
+ * read, operations carried out in turn, results written ---
+ *
+ * Nothing may follow READ and WRITE, whose data is not looked at here. WRITE is served before its
+ * data has come if only SEQUENCE and PUTFH precede it; any other call once all of it is here.
+ */
+
+/* call->in: a COMPOUND's arguments, `whole` if to their end. */
+void serve_nfs4(struct nfs_call *call, bool whole);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "core/serve3.h"
+#include "core/call.h"
 
 #include "core/files.h"
 #include "nfs/nfs3.h"

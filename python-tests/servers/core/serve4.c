@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "core/serve4.h"
+#include "core/call.h"
 
-#include "core/attributes4.h"
+#include "core/nfs4.h"
 #include "core/clients.h"
 #include "core/files.h"
 

@@ -3,8 +3,7 @@
 
 #include <stdlib.h>
 
-#include "core/serve3.h"
-#include "core/serve4.h"
+#include "core/call.h"
 
 enum { SESSIONS = 256, SLOTS = 64 };
 

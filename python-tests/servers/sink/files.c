@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "files.h"
+#include "service.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "core/files.h"
-#include "service.h"
 #include "util.h"
 
 enum { FILES_MAX = 4096, ROOT = 0, ANY = 1 };

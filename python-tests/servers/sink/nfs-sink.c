@@ -18,8 +18,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/attributes4.h"
-#include "files.h"
+#include "core/nfs4.h"
+#include "nfs/nfs4.h"
 #include "replies.h"
 #include "service.h"
 #include "util.h"
@@ -243,6 +243,65 @@ static void accept_one(struct sink *sink, int listener)
 		worker_give(&sink->workers[sink->connections++ % sink->options.threads], fd);
 }
 
+/* --- what was counted: a line of JSON --- */
+
+static const char *const nfs_names[NFS_PROCEDURES] = {
+	"NULL",	   "GETATTR",	  "SETATTR", "LOOKUP", "ACCESS",   "READLINK", "READ",	 "WRITE",
+	"CREATE",  "MKDIR",	  "SYMLINK", "MKNOD",  "REMOVE",   "RMDIR",    "RENAME", "LINK",
+	"READDIR", "READDIRPLUS", "FSSTAT",  "FSINFO", "PATHCONF", "COMMIT",
+};
+
+static const char *const mount_names[MOUNT_PROCEDURES] = {
+	"NULL", "MNT", "DUMP", "UMNT", "UMNTALL", "EXPORT",
+};
+
+static void add_counts(struct counts *sum, const struct counts *one)
+{
+	for (int i = 0; i < NFS_PROCEDURES; i++)
+		sum->nfs[i] += one->nfs[i];
+	for (int i = 0; i < NFS4_OPERATIONS; i++)
+		sum->nfs4[i] += one->nfs4[i];
+	for (int i = 0; i < MOUNT_PROCEDURES; i++)
+		sum->mount[i] += one->mount[i];
+	sum->read_bytes += one->read_bytes;
+	sum->write_bytes += one->write_bytes;
+	sum->connections += one->connections;
+	sum->stalls += one->stalls;
+	sum->busy += one->busy;
+}
+
+static void print_calls(const char *program, const char *const *names, const uint64_t *calls,
+			int count)
+{
+	const char *separator = "";
+
+	printf("\"%s\": {", program);
+	for (int i = 0; i < count; i++) {
+		if (!calls[i])
+			continue;
+		printf("%s\"%s\": %" PRIu64, separator, names[i], calls[i]);
+		separator = ", ";
+	}
+	printf("}, ");
+}
+
+static void print_counts(const struct counts *sum)
+{
+	const char *nfs4_names[NFS4_OPERATIONS];
+
+	for (int i = 0; i < NFS4_OPERATIONS; i++)
+		nfs4_names[i] = nfs4_operation_name((enum nfs4_operation)i);
+	printf("{");
+	print_calls("nfs", nfs_names, sum->nfs, NFS_PROCEDURES);
+	print_calls("nfs4", nfs4_names, sum->nfs4, NFS4_OPERATIONS);
+	print_calls("mount", mount_names, sum->mount, MOUNT_PROCEDURES);
+	printf("\"read_bytes\": %" PRIu64 ", \"write_bytes\": %" PRIu64
+	       ", \"connections\": %" PRIu64 ", \"stalls\": %" PRIu64 ", \"busy_seconds\": %.6f}\n",
+	       sum->read_bytes, sum->write_bytes, sum->connections, sum->stalls,
+	       (double)sum->busy / SEC);
+	fflush(stdout);
+}
+
 /* --- signals --- */
 
 /* Blocked in all threads, and read from a descriptor by the main one. */
@@ -261,13 +320,13 @@ static int open_signals(void)
 	return fd;
 }
 
-static void print_counts(const struct sink *sink)
+static void tell_counts(const struct sink *sink)
 {
 	struct counts sum = {.connections = sink->connections};
 
 	for (unsigned int i = 0; i < sink->options.threads; i++)
-		counts_add(&sum, &sink->workers[i].counts);
-	counts_print(&sum, stdout);
+		add_counts(&sum, &sink->workers[i].counts);
+	print_counts(&sum);
 }
 
 static void take_signal(const struct sink *sink, int signals)
@@ -277,7 +336,7 @@ static void take_signal(const struct sink *sink, int signals)
 	if (read(signals, &signal, sizeof(signal)) != sizeof(signal))
 		return;
 	if (sink->options.count)
-		print_counts(sink);
+		tell_counts(sink);
 	_exit(0);
 }
 

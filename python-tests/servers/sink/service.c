@@ -6,8 +6,7 @@
 
 #include "core/clients.h"
 #include "core/files.h"
-#include "core/serve3.h"
-#include "core/serve4.h"
+#include "core/call.h"
 #include "nfs/nfs3.h"
 #include "nfs/nfs4.h"
 #include "util.h"

@@ -8,9 +8,22 @@
 #include <stdbool.h>
 
 #include "core/call.h"
-#include "counts.h"
 
 enum { SINK_MAGIC = 0x73696e6b }; /* in handles */
+
+/* What the sink was asked to do: a serving thread writes its own, the sum may be taken at any time.
+ */
+enum { NFS_PROCEDURES = 22, NFS4_OPERATIONS = 76, MOUNT_PROCEDURES = 6 };
+
+struct counts {
+	uint64_t nfs[NFS_PROCEDURES];	/* calls, by RFC 1813's numbers */
+	uint64_t nfs4[NFS4_OPERATIONS]; /* operations that went well, by RFC 8881's numbers */
+	uint64_t mount[MOUNT_PROCEDURES];
+	uint64_t read_bytes, write_bytes; /* of file data */
+	uint64_t connections;		  /* accepted so far */
+	uint64_t stalls;		  /* in which a call came */
+	uint64_t busy;			  /* ns that these have served, and not waited */
+} __attribute__((aligned(64)));
 
 /* A serving thread's. */
 struct front {
@@ -33,3 +46,15 @@ bool service_init(const char *name);
  */
 bool service_answer(struct front *front, struct xdr_in *in, bool whole, struct xdr_out *head,
 		    uint32_t *data);
+
+/*
+ * --- files (core/files.h; files.c), which exist in name only: a name, a kind and a size. Their
+ * data is nowhere ---
+ *
+ * Any name that is looked up exists, so that read jobs need no layout; a handle that was not made
+ * here stands for a file that is there from the start, so that clients without MOUNT and LOOKUP are
+ * served too. The export is the root, and "export" in the root. Safe for use by several threads.
+ */
+
+/* `size`: what a file has that was not created but looked up. */
+void files_init(uint64_t size);

@@ -8,7 +8,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "connection.h"
 #include "util.h"
 
 /* Waits for more calls, or until the client takes its replies. */
