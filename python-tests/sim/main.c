@@ -3,7 +3,7 @@
  * nfsmulti-sim - the engine's requests (fio/job_io.c and what it calls), group/, nfs/, client/ and
  * wire/ on a simulated network, server and clock, in one thread: one job for each seed.
  */
-#include <getopt.h>
+#include <argp.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,22 +12,6 @@
 #include "job.h"
 #include "util.h"
 #include "world.h"
-
-static const char usage[] =
-	"Usage: nfsmulti-sim [--seed N] [--jobs N] [--seconds N] [--failures N] [--ios N]\n"
-	"                    [--trace]\n"
-	"\n"
-	"Runs one simulated job for each seed from --seed on, until --jobs, --seconds or\n"
-	"--failures are reached, and says how many failures they lived through. At the first job\n"
-	"for which something does not hold it says which seed that was, and the fewest I/Os that\n"
-	"show it.\n"
-	"\n"
-	"  --seed N      the first seed (default 1)\n"
-	"  --jobs N      jobs to run (default 1000)\n"
-	"  --seconds N   for so long at the most\n"
-	"  --failures N  until so many were simulated\n"
-	"  --ios N       I/Os of a job (default 1000)\n"
-	"  --trace       print what happens\n";
 
 static const char *const failures[FAILURES] = {
 	[FAILED_CRASH] = "server restarts",
@@ -61,32 +45,36 @@ static uint64_t number(const char *text)
 	return value;
 }
 
-static void parse(struct options *options, int argc, char **argv)
-{
-	static const struct option names[] = {
-		{"seed", required_argument, NULL, 's'},
-		{"jobs", required_argument, NULL, 'j'},
-		{"seconds", required_argument, NULL, 't'},
-		{"failures", required_argument, NULL, 'f'},
-		{"ios", required_argument, NULL, 'i'},
-		{"trace", no_argument, NULL, 'T'},
-		{"help", no_argument, NULL, 'h'},
-		{0},
-	};
-	int option;
+static const char about[] =
+	"Runs one simulated job for each seed from --seed on, until --jobs, --seconds or "
+	"--failures "
+	"are reached, and says how many failures they lived through. At the first job for which "
+	"something does not hold it says which seed that was, and the fewest I/Os that show it.";
 
-	while ((option = getopt_long(argc, argv, "h", names, NULL)) >= 0) {
-		switch (option) {
-		case 's': options->seed = number(optarg); break;
-		case 'j': options->jobs = number(optarg); break;
-		case 't': options->seconds = number(optarg); break;
-		case 'f': options->failures = number(optarg); break;
-		case 'i': options->ios = (uint32_t)number(optarg); break;
-		case 'T': options->trace = true; break;
-		case 'h': fputs(usage, stdout); exit(0);
-		default: fputs(usage, stderr); exit(2);
-		}
+static const struct argp_option names[] = {
+	{"seed", 's', "N", 0, "the first seed (default 1)", 0},
+	{"jobs", 'j', "N", 0, "jobs to run (default 1000)", 0},
+	{"seconds", 't', "N", 0, "for so long at the most", 0},
+	{"failures", 'f', "N", 0, "until so many were simulated", 0},
+	{"ios", 'i', "N", 0, "I/Os of a job (default 1000)", 0},
+	{"trace", 'T', NULL, 0, "print what happens", 0},
+	{0},
+};
+
+static error_t parse(int key, char *text, struct argp_state *state)
+{
+	struct options *options = state->input;
+
+	switch (key) {
+	case 's': options->seed = number(text); break;
+	case 'j': options->jobs = number(text); break;
+	case 't': options->seconds = number(text); break;
+	case 'f': options->failures = number(text); break;
+	case 'i': options->ios = (uint32_t)number(text); break;
+	case 'T': options->trace = true; break;
+	default: return ARGP_ERR_UNKNOWN;
 	}
+	return 0;
 }
 
 /* The fewest I/Os with which the seed's job still fails. */
@@ -155,11 +143,12 @@ static void tell(const struct totals *totals)
 
 int main(int argc, char **argv)
 {
+	static const struct argp argp = {.options = names, .parser = parse, .doc = about};
 	struct options options = {.seed = 1, .jobs = 1000, .ios = 1000};
 	struct totals totals = {0};
 	time_t begun = time(NULL);
 
-	parse(&options, argc, argv);
+	argp_parse(&argp, argc, argv, 0, NULL, &options);
 	while (!is_enough(&options, &totals, begun)) {
 		uint64_t seed = options.seed + totals.jobs;
 		uint64_t ios = job_run(seed, options.ios, options.trace);

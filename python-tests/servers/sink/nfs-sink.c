@@ -5,8 +5,8 @@
  *
  * The main thread accepts connections, hands them out in turn, and takes signals.
  */
+#include <argp.h>
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
@@ -44,28 +44,6 @@ struct sink {
 	uint64_t connections;
 };
 
-static const char usage[] =
-	"usage: nfs-sink [OPTIONS]\n"
-	"\n"
-	"Serves NFS versions 3 and 4.1 and MOUNT version 3 over TCP on one port, and says on\n"
-	"which: a line of JSON on stdout when it is ready. Any path is exported by MOUNT, /export\n"
-	"by NFSv4.1; any name exists, and so does the file of any handle.\n"
-	"\n"
-	"  --address ADDRESS   where to listen (default 127.0.0.1)\n"
-	"  --port PORT         the port for both programs (default 0: one that is free)\n"
-	"  --threads N         threads that serve (default: one for each of --cpus, or 1)\n"
-	"  --cpus LIST         processors to pin them to, in turn, such as 1 or 2,4-6\n"
-	"  --rtmax BYTES       the longest READ (default 1048576)\n"
-	"  --wtmax BYTES       the longest WRITE (default 1048576)\n"
-	"  --file-size BYTES   size of a file that was not created (default 1 TiB)\n"
-	"  --pacing BYTES      the most that each connection is sent in a second, headers "
-	"included\n"
-	"                      (default: no limit)\n"
-	"  --stall MS:EVERY    stop answering for MS at the end of each EVERY milliseconds\n"
-	"  --spin              poll for calls and never sleep: a client on the same machine\n"
-	"                      then pays for no wake-ups, as it pays for none elsewhere\n"
-	"  --count             print what was counted, as JSON, at the end\n";
-
 __attribute__((noreturn, format(printf, 1, 2))) static void fail(const char *format, ...)
 {
 	va_list arguments;
@@ -80,16 +58,15 @@ __attribute__((noreturn, format(printf, 1, 2))) static void fail(const char *for
 
 /* --- options --- */
 
-/* getopt's argument. */
-static uint64_t number(const char *option, uint64_t min, uint64_t max)
+static uint64_t number(const char *option, const char *text, uint64_t min, uint64_t max)
 {
 	char *end;
 	uint64_t value;
 
 	errno = 0;
-	value = strtoull(optarg, &end, 10);
-	if (errno || end == optarg || *end || value < min || value > max)
-		fail("--%s=%s: a number from %llu to %llu is wanted", option, optarg,
+	value = strtoull(text, &end, 10);
+	if (errno || end == text || *end || value < min || value > max)
+		fail("--%s=%s: a number from %llu to %llu is wanted", option, text,
 		     (unsigned long long)min, (unsigned long long)max);
 	return value;
 }
@@ -125,50 +102,54 @@ static void parse_stall(struct stall *stall, const char *text)
 	*stall = (struct stall){.length = length * MSEC, .every = every * MSEC};
 }
 
-static void parse_options(struct options *options, int argc, char **argv)
-{
-	static const struct option names[] = {
-		{"address", required_argument, NULL, 'a'},
-		{"port", required_argument, NULL, 'p'},
-		{"threads", required_argument, NULL, 't'},
-		{"cpus", required_argument, NULL, 'c'},
-		{"rtmax", required_argument, NULL, 'r'},
-		{"wtmax", required_argument, NULL, 'w'},
-		{"file-size", required_argument, NULL, 'f'},
-		{"pacing", required_argument, NULL, 'P'},
-		{"stall", required_argument, NULL, 'S'},
-		{"spin", no_argument, NULL, 's'},
-		{"count", no_argument, NULL, 'n'},
-		{"help", no_argument, NULL, 'h'},
-		{0},
-	};
-	int option;
+static const char about[] =
+	"Serves NFS versions 3 and 4.1 and MOUNT version 3 over TCP on one port, and says on "
+	"which: "
+	"a line of JSON on stdout when it is ready. Any path is exported by MOUNT, /export by "
+	"NFSv4.1; any name exists, and so does the file of any handle.";
 
-	while ((option = getopt_long(argc, argv, "h", names, NULL)) >= 0) {
-		switch (option) {
-		case 'a': options->address = optarg; break;
-		case 'p': options->port = optarg; break;
-		case 't': options->threads = number("threads", 1, THREADS_MAX); break;
-		case 'c': parse_cpus(options, optarg); break;
-		case 'r':
-			options->worker.limits.read_max = number("rtmax", 512, REPLY_DATA_MAX);
-			break;
-		case 'w':
-			options->worker.limits.write_max = number("wtmax", 512, REPLY_DATA_MAX);
-			break;
-		case 'f': options->file_size = number("file-size", 0, INT64_MAX); break;
-		case 'P': options->pacing = number("pacing", 1000, INT64_MAX); break;
-		case 'S': parse_stall(&options->worker.stall, optarg); break;
-		case 's': options->worker.spin = true; break;
-		case 'n': options->count = true; break;
-		case 'h': fputs(usage, stdout); exit(0);
-		default: fputs(usage, stderr); exit(2);
-		}
+static const struct argp_option rows[] = {
+	{"address", 'a', "ADDRESS", 0, "where to listen (default 127.0.0.1)", 0},
+	{"port", 'p', "PORT", 0, "the port for both programs (default 0: one that is free)", 0},
+	{"threads", 't', "N", 0, "threads that serve (default: one for each of --cpus, or 1)", 0},
+	{"cpus", 'c', "LIST", 0, "processors to pin them to, in turn, such as 1 or 2,4-6", 0},
+	{"rtmax", 'r', "BYTES", 0, "the longest READ (default 1048576)", 0},
+	{"wtmax", 'w', "BYTES", 0, "the longest WRITE (default 1048576)", 0},
+	{"file-size", 'f', "BYTES", 0, "size of a file that was not created (default 1 TiB)", 0},
+	{"pacing", 'P', "BYTES", 0,
+	 "the most that each connection is sent in a second, headers included (default: no limit)",
+	 0},
+	{"stall", 'S', "MS:EVERY", 0, "stop answering for MS at the end of each EVERY milliseconds",
+	 0},
+	{"spin", 's', NULL, 0,
+	 "poll for calls and never sleep: a client on the same machine then pays for no wake-ups, "
+	 "as it pays for none elsewhere",
+	 0},
+	{"count", 'n', NULL, 0, "print what was counted, as JSON, at the end", 0},
+	{0},
+};
+
+static error_t parse_option(int key, char *text, struct argp_state *state)
+{
+	struct options *options = state->input;
+	struct limits *limits = &options->worker.limits;
+
+	switch (key) {
+	case 'a': options->address = text; break;
+	case 'p': options->port = text; break;
+	case 't': options->threads = number("threads", text, 1, THREADS_MAX); break;
+	case 'c': parse_cpus(options, text); break;
+	case 'r': limits->read_max = number("rtmax", text, 512, REPLY_DATA_MAX); break;
+	case 'w': limits->write_max = number("wtmax", text, 512, REPLY_DATA_MAX); break;
+	case 'f': options->file_size = number("file-size", text, 0, INT64_MAX); break;
+	case 'P': options->pacing = number("pacing", text, 1000, INT64_MAX); break;
+	case 'S': parse_stall(&options->worker.stall, text); break;
+	case 's': options->worker.spin = true; break;
+	case 'n': options->count = true; break;
+	case ARGP_KEY_ARG: fail("'%s' is no option", text);
+	default: return ARGP_ERR_UNKNOWN;
 	}
-	if (optind < argc)
-		fail("'%s' is no option", argv[optind]);
-	if (!options->threads)
-		options->threads = options->cpu_count ? options->cpu_count : 1;
+	return 0;
 }
 
 /* --- connections --- */
@@ -373,9 +354,12 @@ int main(int argc, char **argv)
 						  .lease = 90},
 			},
 	};
+	static const struct argp argp = {.options = rows, .parser = parse_option, .doc = about};
 	struct pollfd polled[2];
 
-	parse_options(&sink.options, argc, argv);
+	argp_parse(&argp, argc, argv, 0, NULL, &sink.options);
+	if (!sink.options.threads)
+		sink.options.threads = sink.options.cpu_count ? sink.options.cpu_count : 1;
 	sink.options.worker.limits.attributes = attributes_all();
 	files_init(sink.options.file_size);
 	polled[0] = (struct pollfd){.fd = open_signals(), .events = POLLIN};
