@@ -58,6 +58,13 @@ def test_the_page_of_a_server_that_is_flat_from_32768_up() -> None:
     assert "| read of 4096 MB, buffers of 131072 | 36.547 s | 4.00 s |" in text
 
 
+def test_plots_are_open_where_a_setting_matters() -> None:
+    matters = made_sweep(lambda factors: 200 if factors["sync"] == "sync" else 100)
+    for run, folded in ((matters, False), (made_sweep(lambda _: 100), True)):
+        plots, *_ = _SWEEP.report.tell(run).sections
+        assert (plots.title, plots.folded) == ("Plots", folded)
+
+
 def test_a_drift_between_repeats_hides_nothing() -> None:
     made = made_sweep(lambda factors: 1.03 * 100 if factors["sync"] == "sync" else 100)
     text = report_of(_drifting(made, lambda cell: 2**cell.repeat))

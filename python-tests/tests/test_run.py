@@ -14,7 +14,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, ClassVar, Self
 
 import psutil
 import pytest
@@ -424,9 +424,16 @@ def test_a_cell_has_no_more_tries_than_it_needs(
         def one(planned: PlannedCell, *_: object, left: Iterator[Any] = left) -> Cell:
             return dataclasses.replace(waiting_cell(planned), status=next(left), why="x")
 
+        class Told(Watcher):
+            began: ClassVar[list[str]] = []
+
+            def begin(self, cell: PlannedCell) -> None:
+                self.began.append(cell.id)
+
         monkeypatch.setattr(runner, "run_cell", one)
-        runner.run_in_place(record, "pool", lambda: OnPool(mount), Engine.built(), Watcher())
+        runner.run_in_place(record, "pool", lambda: OnPool(mount), Engine.built(), Told())
         assert [cell.status for cell in record.cells] == [status]
+        assert [cell.id for cell in record.cells] == Told.began
         assert not [*left]
 
 
