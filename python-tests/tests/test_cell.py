@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import os
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +15,7 @@ import made_runs
 import pytest
 from run_helpers import made_record, own_cells, run_one
 
+from nfsmulti.fiorun import PathStats
 from nfsmulti.report import charts, overtime
 from nfsmulti.run import cell, series
 from nfsmulti.run.live import TROUBLES, Live, Sampler
@@ -116,6 +120,21 @@ def test_connections_that_are_reset_are_marked_where_a_cell_went_on(tmp_path: Pa
     assert done.status == "done", done.why
     assert "reconnect" in done.marks
     assert list((record.folder / done.folder).glob("live_file*")) == []
+
+
+def test_of_jobs_that_write_no_more_nothing_is_told(tmp_path: Path) -> None:
+    """After three seconds; a job that has ended removes no file."""
+    line = {one.name: 0 for one in dataclasses.fields(PathStats)} | {"job": "t", "path": "p"}
+    (tmp_path / "stderr").touch()
+    sampler, now = Sampler(tmp_path), time.time()
+    for done, ages in ((1e6, (6, 3)), (3e6, (4, 1))):
+        for name, age in zip("ab", ages, strict=True):
+            file = tmp_path / f"live_file.{name}"
+            file.write_text(json.dumps({**line, "kind": "path", "read_bytes": int(done)}))
+            os.utime(file, (now - age, now - age))
+        live = sampler.take()
+    assert live
+    assert [at["p"]["bytes"] for at in (live.per_s, live.paths)] == pytest.approx([1e6, 6e6])
 
 
 def test_a_page_shows_how_cells_went_on_and_what_went_wrong() -> None:

@@ -234,6 +234,8 @@ def test_security_is_set_up_around_the_command(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(guest, "find", str)
     run_in_guest(["true"], GuestConfig(sec="krb5p", xprtsec="tls"))
     assert scripts[0].endswith(" -m nfsmulti.lab.kernel_security krb5p tls true\n")
+    monkeypatch.setenv("NFSMULTI_LAB_GUEST", "of a test")
+    assert guest.described() == "of a test"
     monkeypatch.undo()
     monkeypatch.setattr(guest, "prepare", lambda: kernel)
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)

@@ -199,6 +199,7 @@ def test_a_cell_has_one_name_and_one_figure_everywhere(tmp_path: Path, name: str
         for own, group in groups.items():
             unit = "IOPS" if "operation" in group[0].factors else "MB/s"
             assert compared[own]["a"] == pytest.approx(fmean(_column(folder, unit, group)))
+            assert compared[own]["unit"] == unit.replace("IOPS", "operations/s")
 
     first = run.done[0]
     alone = made_runs.only(run, lambda cell: cell.factors == first.factors)
