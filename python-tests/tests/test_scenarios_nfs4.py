@@ -320,7 +320,7 @@ def test_an_idle_client_renews_its_lease(scenario: Scenarios) -> None:
 
 
 def test_a_renewal_that_the_transport_refuses_ends(scenario: Scenarios) -> None:
-    """It has no I/O. The server may have had it: its slot is used again only in a new session."""
+    """It has no I/O. The server may have had it: its slot goes on in a new session alone."""
     numbers = list[int]()
 
     def refused(call: CData) -> Fate | None:
