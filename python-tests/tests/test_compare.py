@@ -23,7 +23,6 @@ from browser import look
 from conftest import call_harness, refusal
 from made_runs import changed, dd, only, placed
 
-from nfsmulti import __main__
 from nfsmulti.kept.compare import Figure, judged, together, trials
 from nfsmulti.kept.forms import Exit
 from nfsmulti.kept.pairs import Pair, pairs, why_not
@@ -455,19 +454,6 @@ def test_a_reader_that_ends_first_is_no_error(
         os.close(writing)
         assert process.wait(60) == status
     assert (tmp_path / "stderr").read_text() == ""
-
-
-def test_what_was_printed_is_sent_before_its_reader_is_looked_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    reading, writing = os.pipe()
-    os.set_blocking(reading, False)
-    with os.fdopen(writing, "w") as stdout, os.fdopen(reading, "rb") as reader:
-        monkeypatch.setattr("sys.stdout", stdout)
-        monkeypatch.setattr(__main__, "_STDOUT", writing)
-        print("x", end="")
-        assert __main__._is_read()
-        assert reader.read1() == b"x"
 
 
 def test_other_programs_read_the_verdict(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from nfsmulti.run.place import InGuest, InLab, OnPool, split_pool
 from nfsmulti.run.plan import Plan, crossed, jobfile_jobs, name_of, ordered, parse_factors
 from nfsmulti.run.record import Record, expected_seconds
 from nfsmulti.run.start import Request, planned, resumed
-from nfsmulti.scenario import GuestPlace, OwnPool, Scale
+from nfsmulti.scenario import Choice, GuestPlace, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import Summary
 
@@ -342,6 +342,7 @@ _SCALES = {
 
 
 def test_each_story_runs_as_much_as_it_says() -> None:
+    assert not any(vars(Choice()).values())  # nothing is chosen by itself
     for name, scenario in SCENARIOS.items():
         _, quick, full = every = [
             scenario.cells(scale) for scale in (Scale(True, 0.5), Scale(True), Scale())

@@ -12,17 +12,7 @@ import pytest
 from conftest import call_harness
 
 from nfsmulti.bench import command
-from nfsmulti.bench.stall import (
-    CASES,
-    FIOS,
-    OURS,
-    QUICK_SECONDS,
-    SECONDS,
-    Case,
-    ms,
-    spec,
-    users_see,
-)
+from nfsmulti.bench.stall import CASES, FIOS, OURS, Case, ms, spec, users_see
 from nfsmulti.report import pages
 from nfsmulti.summary import Cell, Figures, Summary
 
@@ -113,12 +103,11 @@ def test_one_clock_alone_compares_nothing(tmp_path: Path) -> None:
 def test_the_sink_stalls_and_sleeps_as_servers_do(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
     monkeypatch.setattr(command, "measure", lambda *words: given.extend(words))
-    for words, seconds in (["--quick"], QUICK_SECONDS), ([], SECONDS):
-        call_harness("bench", "stall", *words).check()
-        _, _, specs, place, about = given[-5:]
-        assert {one.seconds for one in specs} == {seconds}
-        assert about["pool"] == "nfs-sink --stall 500:5000"
-        assert "which sleeps between calls" in place.servers()[0]
+    call_harness("bench", "stall").check()
+    _, _, specs, place, about = given
+    assert {one.seconds for one in specs} == {20}
+    assert about["pool"] == "nfs-sink --stall 500:5000"
+    assert "which sleeps between calls" in place.servers()[0]
 
 
 @pytest.mark.full
