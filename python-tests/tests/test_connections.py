@@ -190,21 +190,6 @@ def test_one_connection_on_one_path_is_the_base_of_several() -> None:
     assert hosts.words(1) == "nconnect 1 on one path"
 
 
-def test_connections_are_those_of_all_jobs_and_paths() -> None:
-    curve = _curve({1: 1e9, 2: 1e9}, jobs=4)
-    assert curve.words(2) == "8 connections"
-    for mounts, count in (((), 2), (("/m/1", "/m/2"), 4)):
-        mounted = _with(
-            curve,
-            factors=lambda cell: {**cell.factors, "transport": "tcp-mount"},
-            paths=dict.fromkeys(mounts, 0.5),
-        )
-        assert mounted.words(2) == f"{count} connections"
-    own = _with(curve, factors=lambda cell: {**cell.factors, "transport": "directory"})
-    directory = _with(own, paths={"/m": 1.0})  # how many its mount has nobody knows
-    assert {cell.connections for cells in directory.cells.values() for cell in cells} == {None}
-
-
 @pytest.mark.parametrize(
     ("words", "paths", "count"),
     [
@@ -224,6 +209,18 @@ def test_connections_follow_from_how_jobs_use_their_paths(
     parts = dict.fromkeys(paths, 0.5)
     found = dataclasses.replace(cell, factors={}, jobs=[], paths=parts, command=f"fio {words}")
     assert found.connections == count
+    if not paths and count:  # a mount has its connections for all jobs together
+        for at, mounts, several in (
+            ("tcp-mount", (), 2),
+            ("tcp-mount", ("/m/1", "/m/2"), 4),
+            ("directory", ("/m",), None),  # how many its mount has nobody knows
+        ):
+            mounted = dataclasses.replace(
+                found,
+                factors={"transport": at, "nconnect": 2, "jobs": 4},
+                paths=dict.fromkeys(mounts, 0.5),
+            )
+            assert mounted.connections == several
 
 
 _COUNTED = re.compile(r"\b(\d+)(?: capped)? connections?\b")

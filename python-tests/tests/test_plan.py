@@ -20,7 +20,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.lab.guest import ADDRESSES
 from nfsmulti.paths import JOBFILES, write_json
-from nfsmulti.run import command, preflight
+from nfsmulti.run import command
 from nfsmulti.run.place import InGuest, InLab, OnPool, split_pool
 from nfsmulti.run.plan import Plan, crossed, jobfile_jobs, name_of, ordered, parse_factors
 from nfsmulti.run.record import Record, expected_seconds
@@ -354,24 +354,6 @@ def test_each_story_runs_as_much_as_it_says() -> None:
         cells, said = tuple(len(one) for one, _ in own), tuple(len(one) for _, one in own)
         told = ((len(quick), len(full)), seconds, tuple(found), cells, said)
         assert told == _SCALES[name], name
-
-
-@pytest.mark.parametrize(
-    ("name", "hosts", "mib", "entries", "certain"),
-    [
-        ("dd", "", 640, 5, 5),
-        ("dd", "a,b", 1280, 10, 10),  # a host has files of its own
-        ("randread", "a,b", 9, 1, 1),  # but where it only reads
-        ("neighbour", "a,b", 192, 3, 3),
-        ("metadata", "", 0, 1 << 20, 2000),  # the most that a fast server makes in a cell
-    ],
-)
-def test_a_run_needs_each_file_once_in_its_largest_size(
-    name: str, hosts: str, mib: int, entries: int, certain: int, tmp_path: Path
-) -> None:
-    plan = made_record(tmp_path / "run", name, own_cells(name, Scale(True))).plan
-    found = preflight.needs(dataclasses.replace(plan, hosts=hosts))
-    assert (found.bytes >> 20, found.entries, found.certain) == (mib, entries, certain)
 
 
 def _minutes(name: str) -> float:
