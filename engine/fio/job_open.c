@@ -171,6 +171,7 @@ static int allocate(struct job *job)
 		.client_depth =
 			min_of(eo->client_depth, ios) ?: max_of(depth / (eo->nclients ?: 1), 1u),
 		.client_start = eo->client_start,
+		.own_files = eo->client_files,
 		.writes = td_write(td) && !job_verifies(td),
 		.direct = o->odirect,
 		.failover = eo->failover,

@@ -146,9 +146,12 @@ static int check_clients(const struct thread_data *td)
 	const struct terms *eo = options_of(td);
 	const char *name = eo->client_name ?: "";
 	const struct refusal refusals[] = {
-		{(eo->client_depth || eo->client_start) && !eo->nclients,
-		 "client_depth= and client_start= are for many clients: give nclients= too, or "
-		 "leave them out"},
+		{(eo->client_depth || eo->client_start || eo->client_files) && !eo->nclients,
+		 "client_depth=, client_files= and client_start= are for many clients: give "
+		 "nclients= too, or leave them out"},
+		{eo->client_files && td->o.nr_files < eo->nclients,
+		 "client_files=own needs a file for each client: give nrfiles= as nclients=, or "
+		 "more"},
 		{strlen(name) > AUTH_SYS_MACHINE_MAX - NUMBER,
 		 "client_name= is longer than 54 characters: give a shorter one"},
 		{eo->nclients > 1 && *name && !strstr(name, "%d"),

@@ -37,6 +37,8 @@ static int64_t load_of(const struct conn_io *io)
 static inline void submit(struct job *job, struct request *request, struct conn_io *io,
 			  uint32_t connection)
 {
+	if (job->group.job.own_files)
+		connection = conn_job_owner(&job->group.job, io->file);
 	io->op = request->op;
 	io->stable = job->stable;
 	io->done = 0;

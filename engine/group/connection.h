@@ -42,6 +42,7 @@ struct conn_job {
 	uint32_t clients;    /* nclients=: each connection is a client of its own; 0: one has all */
 	uint32_t client_depth; /* nclients=: I/Os that a connection has at the server at once */
 	uint32_t client_start; /* nclients=: connections that begin in a second; 0: all at once */
+	bool own_files;	       /* nclients=: a file is one client's: conn_job_owner() */
 	struct io_list finished;
 	bool failover;		 /* a silent connection is dead: others take its I/O */
 	bool news;		 /* failover: group.c must look for dead connections */
@@ -68,6 +69,12 @@ struct conn_job {
 	/* One line for people, without a newline. */
 	void (*log)(const char *format, ...) __attribute__((format(printf, 1, 2)));
 };
+
+/* The connection whose file it is, with own_files. */
+static inline uint32_t conn_job_owner(const struct conn_job *job, uint32_t file)
+{
+	return file % job->conn_count;
+}
 
 /* Nanoseconds that a wait may sleep from now on, at most a slice. */
 static inline uint64_t conn_job_slice(const struct conn_job *job)

@@ -131,14 +131,6 @@ static void watch_again(struct group *group, struct conn *conn)
 	conn->ops->reap(conn, false);
 }
 
-/* nclients: 0: the next tick looks at all clients; UINT64_MAX: at none. */
-static void set_due(struct group *group, uint64_t due)
-{
-	for (uint32_t i = 0; group->due && i < group->job.conn_count; i++)
-		group->due[i] = due;
-	group->next_due = due;
-}
-
 /* nclients: ticks only the clients that are due: of thousands, few are. */
 static void tick_due(struct group *group)
 {
@@ -148,6 +140,8 @@ static void tick_due(struct group *group)
 	for (uint32_t i = 0; i < group->job.conn_count; i++) {
 		struct conn *conn = group->conns[i];
 
+		if (!conn || !conn->ready) /* it is being opened, or leaves */
+			continue;
 		if (group->due[i] > now) {
 			note_next(group, group->due[i]);
 			continue;
@@ -352,6 +346,11 @@ static int open_epoll(struct group *group)
 	return group->epoll_fd < 0 ? cannot_watch(group, -errno) : 0;
 }
 
+static bool has_file(const struct conn *conn, uint32_t file)
+{
+	return !conn->job->own_files || conn_job_owner(conn->job, file) == conn->number;
+}
+
 /* One step of opening a connection, or of leaving: 0, -EINPROGRESS, or another negative errno. */
 typedef int group_step(struct group *group, uint32_t number);
 
@@ -371,8 +370,12 @@ static int make_ready(struct group *group, uint32_t number)
 
 static int opened(struct group *group, uint32_t number)
 {
+	struct conn *conn = group->conns[number];
+
+	if (!has_file(conn, group->opening))
+		return 0;
 	clock_read(&group->job.clock);
-	return group->conns[number]->ops->opened(group->conns[number]);
+	return conn->ops->opened(conn);
 }
 
 static int leave(struct group *group, uint32_t number)
@@ -438,8 +441,7 @@ static int step_conns(struct group *group, struct awaited *awaited)
 		} else if (conn && !conn->ready) {
 			conn->ready = true;
 			awaited->done++;
-			if (group->due && awaited->opens)
-				group->due[i] = group->next_due = 0;
+			note_due(group, conn);
 		}
 	}
 	return 0;
@@ -471,14 +473,13 @@ static int await_conns(struct group *group, group_step *step, bool opens, uint64
 	for_each_conn (group, conn)
 		if (conn)
 			conn->ready = false;
-	set_due(group, UINT64_MAX);
 	while (!error) {
 		uint32_t done = awaited.done;
 
 		error = step_conns(group, &awaited);
 		if (error || !(awaited.pending || awaited.held))
 			break;
-		if (group->due && clock_read(&group->job.clock) >= group->next_due)
+		if (opens && group->due && clock_read(&group->job.clock) >= group->next_due)
 			tick_due(group);
 		if (awaited.done != done)
 			patience = patience_begin(clock_now(), time);
@@ -491,7 +492,6 @@ static int await_conns(struct group *group, group_step *step, bool opens, uint64
 			reap_polled(group, false);
 	}
 	free(awaited.polls);
-	set_due(group, 0);
 	return error;
 }
 
@@ -642,8 +642,9 @@ static int open_on_path(struct group *group, uint32_t number_of_path, uint32_t n
 	return path_open_file(path, number, name, group->job.writes);
 }
 
-/* nclients: each client opens the file by its own connection. For the job's first file, the wait is
- * limited as for names (PATH_SETUPS_MAX); for later files it is as long as that of I/O. */
+/* nclients: the clients whose file it is open it by their own connections. For the job's first
+ * file, the wait is limited as for names (PATH_SETUPS_MAX); for later files it is as long as that
+ * of I/O. */
 static int await_opens(struct group *group)
 {
 	uint64_t time = PATH_SETUPS_MAX * group->paths[0]->config.setup_time;
@@ -665,8 +666,9 @@ int group_open_file(struct group *group, uint32_t number, const char *name)
 	for (uint32_t i = 0; !error && i < group->path_count; i++)
 		error = open_on_path(group, i, number, name);
 	for_each_conn (group, conn)
-		if (!error && conn->ops->open_file)
+		if (!error && conn->ops->open_file && has_file(conn, number))
 			error = conn->ops->open_file(conn, number);
+	group->opening = number;
 	if (!error && group->job.clients)
 		error = await_opens(group);
 	if (error)
@@ -676,10 +678,13 @@ int group_open_file(struct group *group, uint32_t number, const char *name)
 
 void group_close_file(struct group *group, uint32_t number)
 {
-	for_each_conn (group, conn)
-		if (conn->ops->close_file)
-			conn->ops->close_file(conn, number);
+	for_each_conn (group, conn) {
+		if (!conn->ops->close_file || !has_file(conn, number))
+			continue;
+		conn->ops->close_file(conn, number);
+		if (group->due)
+			group->due[conn->number] = group->next_due = 0;
+	}
 	for (uint32_t i = 0; i < group->path_count; i++)
 		path_close_file(group->paths[i], number);
-	set_due(group, 0);
 }

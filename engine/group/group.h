@@ -19,11 +19,11 @@ struct group {
 	bool unpolled; /* epoll does not watch all: it refuses one (logged), or they are opened */
 	uint64_t began; /* when group_open() did */
 	uint64_t last_tick;
-	/* nclients: when the tick of each connection is due: UINT64_MAX: not at all, since it is
-	 * being opened. NULL: at each tick. */
+	/* nclients: when the tick of each connection is due. NULL: at each tick. */
 	uint64_t *due;
 	uint64_t next_due; /* nclients: when the first of them is, but never within CLIENT_TICK */
 	bool opened;	   /* nclients: all clients have opened a file */
+	uint32_t opening;  /* the number of the file that is being opened */
 	uint32_t detours;  /* failover.c's: I/Os of dead connections that went to another */
 };
 
@@ -36,7 +36,7 @@ struct group {
 /*
  * Opens `per_path` connections on each path, or with job.clients that many in all, and waits until
  * all are ready (with failover: until each is ready or dead). Before the call, the caller sets
- * io_count, file_count, clients, client_depth, client_start, writes, direct, rdma,
+ * io_count, file_count, clients, client_depth, client_start, own_files, writes, direct, rdma,
  * failover, busy_poll, punctual, spin, stamps, hold, ticked, owner and log in group->job, unless
  * they are 0; buffers may follow until the first I/O. The paths stay the caller's. 0, or a negative
  * errno with the reason logged and nothing left open; -EINTR where stop() returned true.

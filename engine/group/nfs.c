@@ -14,7 +14,7 @@
 struct nfs_conn {
 	struct conn conn;
 	struct rpc_client rpc;
-	void **files;	       /* nclients: the client's state of each file; NULL: the path's */
+	void **files;	       /* nclients: the client's state of its files; NULL: the path's */
 	struct io_list excess; /* I/Os that wait until the client has fewer at the server */
 	struct response response[]; /* one, where the job has stamps; else none */
 };
@@ -105,6 +105,12 @@ static int open_client(struct nfs_conn *nfs, const struct rpc_channel_ops *trans
 	return client_open(&nfs->rpc, transport, &terms);
 }
 
+/* The number of one of the client's files among these. */
+static uint32_t own_number(const struct conn_job *job, uint32_t file)
+{
+	return job->own_files ? file / job->conn_count : file;
+}
+
 /* nclients: the connection is to be a client of its own. False: out of memory. */
 static bool make_own(struct nfs_conn *nfs)
 {
@@ -113,7 +119,7 @@ static bool make_own(struct nfs_conn *nfs)
 	nfs->rpc.own = nfs->conn.path->job.first_client + nfs->conn.number + 1;
 	nfs->rpc.calls_max = job->client_depth;
 	if (nfs->conn.path->version->own_file)
-		nfs->files = calloc(job->file_count, sizeof(*nfs->files));
+		nfs->files = calloc(own_number(job, job->file_count) + 1, sizeof(*nfs->files));
 	return nfs->files || !nfs->conn.path->version->own_file;
 }
 
@@ -179,17 +185,19 @@ static int nfs_open_file(struct conn *conn, uint32_t file)
 
 	if (!nfs->files || !state) /* metadata=1 opens no file */
 		return 0;
-	return conn->path->version->own_file(&nfs->rpc, file, state, &nfs->files[file]);
+	return conn->path->version->own_file(&nfs->rpc, file, state,
+					     &nfs->files[own_number(conn->job, file)]);
 }
 
 static void nfs_close_file(struct conn *conn, uint32_t file)
 {
 	struct nfs_conn *nfs = nfs_of(conn);
+	void **own = nfs->files ? &nfs->files[own_number(conn->job, file)] : NULL;
 
-	if (!nfs->files || !nfs->files[file])
+	if (!own || !*own)
 		return;
-	conn->path->version->close_own_file(&nfs->rpc, nfs->files[file]);
-	nfs->files[file] = NULL;
+	conn->path->version->close_own_file(&nfs->rpc, *own);
+	*own = NULL;
 }
 
 static int nfs_leave(struct conn *conn)
@@ -209,7 +217,7 @@ static void nfs_submit(struct conn *conn, struct conn_io *io)
 
 	io->state = io->op == IO_META ? file->entries : file->state;
 	if (nfs->files && io->op != IO_META)
-		io->state = nfs->files[io->file];
+		io->state = nfs->files[own_number(conn->job, io->file)];
 	conn_began(conn, io);
 	if (nfs->rpc.outstanding < nfs->rpc.calls_max)
 		client_submit(&nfs->rpc, io);

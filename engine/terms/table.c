@@ -49,6 +49,10 @@ const struct term terms_table[] = {
 	{NUMBER("client_depth", client_depth, 1, 65535),
 	 .help = "nclients: most I/Os that a client has at the server at once; others wait "
 		 "(default: iodepth/nclients, at least 1)"},
+	{CHOICE("client_files", client_files), .preset = "shared",
+	 .values = {{"shared", 0, "Each client opens all files of the job"},
+		    {"own", 1, "Each opens files that no other opens"}},
+	 .help = "nclients: whose the job's files are"},
 	{NUMBER("client_start", client_start, 0, 100000), .preset = "0",
 	 .help = "nclients: clients that begin to connect in a second (0: all at once, as after "
 		 "a power failure)"},

@@ -24,7 +24,7 @@ struct terms {
 	char *pool;
 	unsigned int nconnect;
 	unsigned int nclients; /* 0: the job is one client */
-	unsigned int client_depth, client_start;
+	unsigned int client_depth, client_start, client_files;
 	char *client_name;
 	unsigned int first_path; /* counted from 0 */
 	unsigned int spread, spread_reads, spread_writes;

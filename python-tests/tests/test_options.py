@@ -51,6 +51,8 @@ _BEFORE: _Groups = {
         ({"localaddr": "127.0.0.8++127.0.0.9"}, "localaddr=127.0.0.8++127.0.0.9"),
         ({"client_depth": 2}, "give nclients= too"),
         ({"client_start": 9}, "client_start= are for many clients: give nc"),
+        ({"client_files": "own"}, "client_files= and client_start= are for many clients"),
+        ({"client_files": "own", "nclients": 2, "nrfiles": 1}, "give nrfiles= as nclients="),
         ({"url": {"uid": "10000+"}}, "uid=10000+ is for many clients: give nclients= too"),
         ({"reconnect": "jitter", "failover": 1}, "a path is given up: leave reconnect= out"),
         ({"reconnect": "linux", "failover": 1}, "a path is given up: leave reconnect= out"),

@@ -14,7 +14,8 @@ from servers.scripted import Nfs
 
 # What jobs that share paths may each have for themselves. setup.c compares their pools by itself.
 _A_JOBS_OWN = {
-    "pool", "nconnect", "nclients", "client_depth", "client_start", "first_path", "spread",
+    "pool", "nconnect", "nclients", "client_depth", "client_files", "client_start",
+    "first_path", "spread",
     "spread_reads", "spread_writes", "stripe_size",
     "inline", "stable", "hold_writes", "busy_poll", "arrival_rate", "arrival_bw",
     "arrival_process", "arrival_spin", "arrival_batch", "meta_read", "meta_write", "meta_mix",
