@@ -492,6 +492,13 @@ static int await_conns(struct group *group, group_step *step, bool opens, uint64
 			reap_polled(group, false);
 	}
 	free(awaited.polls);
+	for_each_conn (group, conn) { /* after an error, too, their I/O goes on */
+		if (!error || !opens || !conn)
+			continue;
+		conn->pending = false;
+		conn->ready = true;
+		note_due(group, conn);
+	}
 	return error;
 }
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -57,6 +58,7 @@ exported4 = fixture_of_places("nfs4")
 
 _CLIENTS = 8
 _MANY, _SECONDS = 1000, 240.0
+_TWO = {"a": bytes(64 * KIB), "b": bytes(64 * KIB)}
 _PAGES: dict[str, Option] = {"rw": "read", "bs": "4k", "size": "256k", "iodepth": _CLIENTS}
 
 
@@ -571,6 +573,33 @@ def test_clients_that_wait_for_others_opens_renew_their_leases(job: Run) -> None
     calls = outcome.calls(Nfs4.SEQUENCE, Nfs4.READ)
     waited = calls[: [call.procedure for call in calls].index(Nfs4.READ)]
     assert Counter(call.credentials.machine for call in waited)["m1"] > 3
+
+
+def _opens_again(opened: dict[str, int], call: Call) -> bool:
+    """Count the client's own OPENs; true from its second file on."""
+    if call.procedure is not Nfs4.OPEN or call.claim is not Claim.FH:
+        return False
+    machine = call.credentials.machine
+    opened[machine] = opened.get(machine, 0) + 1
+    return opened[machine] > 1
+
+
+def test_io_ends_also_where_a_later_file_is_not_opened(job: Run) -> None:
+    """Client 1 is refused it, while others wait for theirs, and client 0 for a READ."""
+    opened: dict[str, int] = {}
+
+    def answer(call: Call) -> Answer | None:
+        if _opens_again(opened, call):
+            denies = call.credentials.machine == "m1"
+            return Answer(status=Status4.ACCESS) if denies else Answer(delay=0.5)
+        return Answer(delay=1) if call.procedure is Nfs4.READ else None
+
+    outcome = job(
+        answer, version=4, nclients=4, client_name="m%d", files=_TWO, filename="a:b", nrfiles=2,
+        filesize="64k", size="128k", error=errno.EACCES, says="NFS4ERR_ACCESS", rw="read",
+    )  # fmt: skip
+    assert outcome.calls(Nfs4.READ)
+    assert sum(one.errors for one in outcome.stats) == 0
 
 
 # --- what they cannot have ---
