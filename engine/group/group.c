@@ -110,7 +110,9 @@ static void reap_polled(struct group *group, bool wait)
 
 		if (i == 0)
 			conn->transport.syscalls++; /* counts the wait once */
-		if (!conn->pending)
+		if (conn->pending)
+			update_epoll(group, conn); /* it may have sent all: no POLLOUT any more */
+		else
 			reap_ready(group, conn);
 	}
 }

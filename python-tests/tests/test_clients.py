@@ -602,6 +602,18 @@ def test_io_ends_also_where_a_later_file_is_not_opened(job: Run) -> None:
     assert sum(one.errors for one in outcome.stats) == 0
 
 
+def test_clients_that_have_sent_all_sleep_until_their_file_is_open(job: Run) -> None:
+    """The OPEN of the second file comes while WRITEs to the first wait for the socket."""
+    opened: dict[str, int] = {}
+    outcome = job(
+        lambda call: Answer(delay=2) if _opens_again(opened, call) else None,
+        version=4, nclients=4, client_name="m%d", client_depth=8, files=_TWO, filename="a:b",
+        nrfiles=2, file_service_type="sequential", bs="4m", filesize="64m", size="128m",
+        receive_buffer=4096,
+    )  # fmt: skip
+    assert sum(one.syscalls for one in outcome.stats) < 10_000
+
+
 # --- what they cannot have ---
 
 
