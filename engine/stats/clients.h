@@ -59,7 +59,7 @@ void outages_write(FILE *out, const struct outages *outages);
 /* --- all clients of a job --- */
 
 struct client_figures {
-	uint32_t number;     /* as in struct client_label */
+	uint32_t number;     /* client_name='s %d */
 	uint64_t operations; /* answered without an error: a client with none was not served */
 	uint64_t errors;     /* I/Os that failed */
 	const struct histogram *rtt;
