@@ -213,7 +213,10 @@ static int find_term(struct reading *reading, struct span word)
 	for_each_term (term)
 		if (term->in_path && has_word(term->in_path, word))
 			reading->term = term;
-	return reading->term ? 0 : refuse_unknown(reading->list, word);
+	if (reading->term)
+		return 0;
+	refuse_unknown(reading->list, word);
+	return -EINVAL;
 }
 
 static int read_value(struct reading *reading)
