@@ -137,8 +137,7 @@ static int check_terms(pool_log *log, const struct path_config *config)
 		 "xprtsec=tls"},
 		{TERM(security), terms->security > SEC_KRB5 && config->rdma,
 		 "only krb5 works over RDMA: krb5i and krb5p protect data, which RDMA moves "
-		 "outside "
-		 "the RPC message (RFC 8166, 8.2.2): use krb5, or proto=tcp"},
+		 "outside the RPC message (RFC 8166, 8.2.2): use krb5, or proto=tcp"},
 #ifndef HAVE_GSS
 		{TERM(security), terms->security != SEC_SYS,
 		 "the engine was built without Kerberos: apt-get install libkrb5-dev "
