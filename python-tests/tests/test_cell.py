@@ -123,7 +123,6 @@ def test_connections_that_are_reset_are_marked_where_a_cell_went_on(tmp_path: Pa
 
 
 def test_of_jobs_that_write_no_more_nothing_is_told(tmp_path: Path) -> None:
-    """After three seconds; a job that has ended removes no file."""
     line = {one.name: 0 for one in dataclasses.fields(PathStats)} | {"job": "t", "path": "p"}
     (tmp_path / "stderr").touch()
     sampler, now = Sampler(tmp_path), time.time()

@@ -536,17 +536,6 @@ def test_no_headline_is_of_runs_that_count_for_nothing(
 
 
 @pytest.mark.parametrize(
-    ("word", "near"), [("connection", ": did you mean connections?"), ("*", "")]
-)
-def test_history_is_of_one_scenario(word: str, near: str) -> None:
-    done = call_harness("history", word)
-    assert done.status == 2
-    assert re.search(
-        rf"'{re.escape(word)}' is none of clients, .*, stall{re.escape(near)}\n$", done.stderr
-    )
-
-
-@pytest.mark.parametrize(
     ("name", "remedy"),
     [
         ("dd", "start one: ./nfsmulti run dd"),

@@ -414,16 +414,18 @@ def test_bad_choices_are_refused_in_a_line(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("latency --slo p99", "'p99' is not a limit of latency: write it like p99:1ms"),
-        ("latency --slo p100:1ms", "'p100:1ms' is not a limit"),
-        ("latency --load 50,250", "give numbers from 1 to 200, each once"),
-        ("latency --arrival-process even", "'even' is none of poisson, fixed"),
-        ("security --sec krb5,none", "'krb5,none': give sys or krb5 or krb5i or krb5p"),
-        ("connections --xprtsec tls", "--xprtsec: only for security, not for connections"),
+        ("run latency --slo p99", "'p99' is not a limit of latency: write it like p99:1ms"),
+        ("run latency --slo p100:1ms", "'p100:1ms' is not a limit"),
+        ("run latency --load 50,250", "give numbers from 1 to 200, each once"),
+        ("run latency --arrival-process even", "'even' is none of poisson, fixed"),
+        ("run security --sec krb5,none", "'krb5,none': give sys or krb5 or krb5i or krb5p"),
+        ("run connections --xprtsec tls", "--xprtsec: only for security, not for connections"),
+        ("history connection", ", stall: did you mean connections?\n"),
+        ("history *", "'*' is none of clients, connections, "),
     ],
 )
 def test_mistyped_choices_are_wrong_usage(words: str, said: str) -> None:
-    done = call_harness("run", *words.split())
+    done = call_harness(*words.split())
     assert (done.status, said in done.stderr) == (2, True)
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import configparser
 import contextlib
 import io
 import itertools
@@ -26,12 +25,12 @@ from conftest import or_skip, run_harness
 from engine_helpers import eventually, family
 
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.lab import guest, kernel_security, kernel_server, kernel_tls
+from nfsmulti.lab import guest, kernel_security, kernel_server
 from nfsmulti.lab import kernels as machine
 from nfsmulti.lab.guest import GuestConfig, Mount, run_in_guest
 from nfsmulti.lab.kernels import KernelTree, Machine
 from nfsmulti.paths import PYTHON_TESTS
-from nfsmulti.processes import Completed, Identity, Process, find, run
+from nfsmulti.processes import Completed, Identity, Process, run
 
 _SECONDS = 600.0  # for a boot, on a slow machine too
 
@@ -247,28 +246,26 @@ def test_security_is_set_up_around_the_command(monkeypatch: pytest.MonkeyPatch) 
             run_in_guest(["true"], config)
 
 
-@pytest.mark.parametrize(("end", "status"), [("kill -TERM $$", 128 + signal.SIGTERM), ("true", 0)])
 def test_a_command_has_mounts_pools_and_its_own_status(
-    end: str,
-    status: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("NFSMULTI_POOLS", "lab:a one:b mounts:/m")
     monkeypatch.setattr(kernel_security, "end_politely", lambda: None)
     monkeypatch.setattr(kernel_security, "exported", contextlib.nullcontext)
     monkeypatch.setattr(kernel_security, "_KEYS", str(tmp_path))
     monkeypatch.setattr(kernel_security, "_MOUNTING", ["touch", str(tmp_path / "mounted")])
-    script = f'ls {tmp_path}/mounted; echo "$POOL"; echo "$NFSMULTI_POOLS"; {end}'
+    script = f'ls {tmp_path}/mounted; echo "$POOL"; echo "$NFSMULTI_POOLS"; kill -TERM $$'
     monkeypatch.setattr("sys.argv", ["", "sys", "none", "sh", "-c", script])
     with pytest.raises(SystemExit) as ended:
         kernel_security._main()
-    assert ended.value.code == status
+    assert ended.value.code == 128 + signal.SIGTERM
     one, other = (f"nfs://{host}/?version=4.1&sec=sys&xprtsec=none" for host in guest.ADDRESSES)
     pools = f"lab:{one},{other} one:{one} mounts:/m"
     assert capfd.readouterr().out.splitlines() == [f"{tmp_path}/mounted", f"{one},{other}", pools]
     assert [entry.name for entry in tmp_path.iterdir()] == ["mounted"]
+    monkeypatch.setattr("sys.argv", ["", "sys", "none", "true"])
+    with pytest.raises(SystemExit, match=r"^0$"):
+        kernel_security._main()
 
 
 @boots
@@ -560,42 +557,6 @@ def test_modules_come_after_those_that_they_need(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(machine, "run", lambda argv, **_: Completed(argv, 0, said, ""))
     found = KernelTree(Path("/tree"), "6.12").modules_for(["9p"])
     assert found == [Path("/m/9pnet.ko"), Path("/m/9p.ko.xz")]
-
-
-def test_tlshd_has_keys_for_either_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = configparser.ConfigParser()
-
-    def program(argv: Sequence[str], *_: object) -> Any:
-        return contextlib.nullcontext(told.read(argv[-1]))
-
-    monkeypatch.setattr(kernel_tls, "run", lambda argv, **_: Completed(argv, 0, "", ""))
-    monkeypatch.setattr(kernel_tls, "Program", program)
-    monkeypatch.setattr(kernel_tls, "_mount_once", lambda *_: None)
-    with kernel_tls.kernel_tls(tmp_path) as made:
-        pass
-    for name, pair in (("client", made.client), ("server", made.server)):
-        assert dict(told[f"authenticate.{name}"]) == {
-            "x509.truststore": str(made.authority.certificate),
-            "x509.certificate": str(pair.certificate),
-            "x509.private_key": str(pair.key),
-        }
-
-
-def test_the_servers_threads_are_in_one_group(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kernel_server, "_CGROUPS", tmp_path)
-    (tmp_path / "cgroup.procs").touch()
-    (tmp_path / "bin").mkdir()
-    program = shutil.copy(find("sleep"), tmp_path / "bin/nfsd")  # its name as the kernel tells it
-    with Process([str(program), "1000"]) as process:
-        name = Path(f"/proc/{process.pid}/comm")
-        eventually(lambda: name.read_text() == "nfsd\n")
-        assert kernel_server.cpu_stat() == tmp_path / "nfsd/cpu.stat"
-        assert (tmp_path / "nfsd/cgroup.procs").read_text() == str(process.pid)
-    monkeypatch.setattr(kernel_server, "_GRACE", tmp_path / "grace")
-    kernel_server.end_grace()
-    assert (tmp_path / "grace").read_text() == "Y"
 
 
 def test_refusal_of_an_option() -> None:

@@ -413,7 +413,6 @@ def test_output_of_the_guest_may_come_in_pieces(tmp_path: Path) -> None:
 def test_a_cell_has_no_more_tries_than_it_needs(
     tmp_path: Path, mount: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody is told of each cell once, whatever it takes."""
     specs = [dataclasses.replace(own_cells("dd", Scale(True, 1))[0], tries=3, warm_up=False)]
     record = made_record(tmp_path / "run", "dd", specs)
     left: Iterator[Any] = iter(["failed", "done"])

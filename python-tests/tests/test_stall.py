@@ -104,8 +104,7 @@ def test_the_sink_stalls_and_sleeps_as_servers_do(monkeypatch: pytest.MonkeyPatc
     given: list[Any] = []
     monkeypatch.setattr(command, "measure", lambda *words: given.extend(words))
     call_harness("bench", "stall").check()
-    _, _, specs, place, about = given
-    assert {one.seconds for one in specs} == {20}
+    *_, place, about = given
     assert about["pool"] == "nfs-sink --stall 500:5000"
     assert "which sleeps between calls" in place.servers()[0]
 
