@@ -580,7 +580,7 @@ def test_choice_makes_the_cells(tmp_path: Path) -> None:
     engine, mount = specs[0], specs[1]
     assert (engine.client, engine.query, engine.paths) == ("pool", "proto=tcp&version=4.1", 2)
     assert (mount.client, mount.mount_options) == ("mounts", "vers=4.1,proto=tcp,nconnect=1")
-    assert mount.factors["transport"] == "tcp-mount"
+    assert (mount.factors["transport"], mount.factors["jobs"]) == ("tcp-mount", 2)
     assert engine.options["arrival_process"] == "fixed"
     assert {spec.factors["workload"] for spec in specs} == {"8k-oltp", "software-build", "mine"}
     assert {spec.jobfile for spec in specs} == {

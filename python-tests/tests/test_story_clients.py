@@ -225,16 +225,16 @@ def test_figures_of_a_restart_are_seconds(name: str, value: float) -> None:
 
 def test_the_grace_period_is_a_band_until_the_first_new_client_is_served() -> None:
     """The curves count from the begin of the restart."""
-    restart = Restart(2.5, 2, [3.0, 4.0], new=2, waited_s=[15.0, 15.5])
+    restart = Restart(2.5, 2, [3.0, 4.0], new=2, waited_s=[5.0, 5.5])
     cell = Cell("a", {"clients": 2}, 1, "done", "a", "fio", restart=restart)
     run = Run(SCENARIOS["clients"], Summary("clients", "", "", "", False, "", {}, [cell]))
     (section,) = recovery.sections(run, {"2 clients": {"clients": 2}})
     axes = section.plots[0].figure.axes[0]
     curves = {line.get_label(): numpy.asarray(line.get_xdata()).tolist() for line in axes.lines}
     assert curves["known clients"] == [0.0, 3.0, 4.0]
-    assert curves["new clients"] == [2.5, 17.5, 18.0]
+    assert curves["new clients"] == [2.5, 7.5, 8.0]
     band = axes.patches[0].get_extents().transformed(axes.transData.inverted())
-    assert [band.x0, band.x1] == pytest.approx([2.5, 17.5])
+    assert [band.x0, band.x1] == pytest.approx([2.5, 7.5])
 
 
 @pytest.mark.parametrize(("restart", "held"), [("", None), ("reboot", "64m")])
