@@ -30,9 +30,8 @@ from nfsmulti.pool import CellMounts, mount_ports, mount_source
 from nfsmulti.processes import find, run
 from nfsmulti.report import cells as cells_of
 from nfsmulti.report import rows, scaling
-from nfsmulti.report.curves import Curve
 from nfsmulti.report.pages import naming
-from nfsmulti.report.scaling import End, knee, verdict
+from nfsmulti.report.scaling import Curve, End, knee, verdict
 from nfsmulti.run import command, record, start
 from nfsmulti.run.cell import command as command_of
 from nfsmulti.run.place import OnPool, asked

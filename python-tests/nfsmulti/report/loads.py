@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 
 from nfsmulti import texts
 from nfsmulti.report import cells, measures, scaling
-from nfsmulti.report.curves import Curve as Counted
 from nfsmulti.report.measures import Measure, Take
+from nfsmulti.report.scaling import Curve as Counted
 from nfsmulti.stats import Ratio, Sample, merged
 from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.units import Slo

@@ -13,8 +13,8 @@ from nfsmulti import texts
 from nfsmulti.report import cells, charts, conditions, measures, scaling
 from nfsmulti.report import story as page
 from nfsmulti.report.answer import MOST_ROWS, Answer, discards, extent, fewest, served, varying
-from nfsmulti.report.curves import Curve
 from nfsmulti.report.measures import CPU, Measure, Take
+from nfsmulti.report.scaling import Curve
 from nfsmulti.report.story import Plot, Report, Section, Told
 from nfsmulti.scenario import GuestPlace
 from nfsmulti.stats import Ratio, Sample
