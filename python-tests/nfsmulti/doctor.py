@@ -92,8 +92,6 @@ def _findings(pool: str | None) -> Iterator[Finding]:
     busy = _busy()
     yield _processors(busy)
     yield from machine.findings(rdma_wanted=any(path.rdma for path in paths))
-    if any(path.xprtsec != "none" for path in paths):
-        yield machine.kernel_tls()
     if trouble:
         yield _no_pool(trouble)
     if pool is not None and paths:

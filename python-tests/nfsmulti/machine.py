@@ -7,14 +7,12 @@ is what TCP's buffers must hold for its round trip, and what the links carry.
 
 from __future__ import annotations
 
-import errno
 import functools
 import json
 import os
 import platform
 import re
 import resource
-import socket
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -211,24 +209,6 @@ def rdma_devices(*, wanted: bool) -> Iterator[Finding]:
             f"{locked >> 10} KiB may be locked, and RDMA locks all I/O buffers",
             "ulimit -l unlimited",
         )
-
-
-# --- TLS ---
-
-
-_TCP_ULP = 31  # linux/tcp.h
-
-
-def kernel_tls() -> Finding:
-    """Tell whether the kernel has TLS for sockets (kTLS), by asking: for root it loads it then."""
-    try:
-        with socket.socket() as unconnected:
-            unconnected.setsockopt(socket.IPPROTO_TCP, _TCP_ULP, b"tls")
-    except OSError as error:
-        if error.errno == errno.ENOTCONN:
-            return ok("the kernel offers TLS for sockets (kTLS)")
-    otherwise = "" if os.geteuid() == 0 else ", unless root loads it: modprobe tls"
-    return ok(f"the kernel offers no TLS for sockets (kTLS): GnuTLS encrypts{otherwise}")
 
 
 # --- TCP buffers and links ---

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import errno
 import itertools
 import json
 import re
@@ -410,30 +409,6 @@ def test_busy_processors_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("nfsmulti.doctor.others_busy", lambda busy=busy: busy)
         monkeypatch.setattr("nfsmulti.doctor.processors", lambda: 2)
         assert line in call_harness("doctor").stdout
-
-
-@pytest.mark.parametrize(
-    ("answer", "uid", "words"),
-    [
-        (errno.ENOTCONN, 1000, "the kernel offers TLS for sockets (kTLS)"),
-        (errno.ENOENT, 0, "the kernel offers no TLS for sockets (kTLS): GnuTLS encrypts"),
-        (errno.ENOENT, 1000, "(kTLS): GnuTLS encrypts, unless root loads it: modprobe tls"),
-    ],
-)
-def test_the_kernels_tls(
-    monkeypatch: pytest.MonkeyPatch, answer: int, uid: int, words: str
-) -> None:
-    """For root the kernel would have loaded it: then there is none."""
-
-    class Unconnected(socket.socket):
-        def setsockopt(self, *_: object) -> None:
-            raise OSError(answer, "")
-
-    monkeypatch.setattr("socket.socket", Unconnected)
-    monkeypatch.setattr("os.geteuid", lambda: uid)
-    found = machine.kernel_tls()
-    assert found.what.endswith(words)
-    assert found.level is Level.OK
 
 
 def test_what_is_wrong_with_tickets_is_told(
