@@ -562,4 +562,4 @@ def test_run_in_the_lab_ends_with_a_page(tmp_path: Path, monkeypatch: pytest.Mon
     assert set(summary.place["limits"]["capped"]) == {"link", "per_connection"}
     page = (record.folder / "report.html").read_text()
     assert "uncapped" in page
-    assert "nconnect=" in page
+    assert "link 940 Mbit/s, each connection 250 Mbit/s (capped)" in page
