@@ -46,14 +46,22 @@ class Host:
         """How fio's --client names it (fio(1), "CLIENT / SERVER")."""
         return f"{'ip6' if ':' in self.name else 'ip'}:{self.name},{self.port}"
 
+    @property
+    def server(self) -> str:
+        """How its fio --server is started: without words it listens on port 8765, by IPv4."""
+        if ":" in self.name:
+            return f"fio --server=ip6:::,{self.port}"
+        return "fio --server" if self.port == PORT else f"fio --server=,{self.port}"
+
     def check_serving(self) -> None:
         """See that something listens where its fio --server would. Raises HarnessError."""
         try:
             socket.create_connection((self.name, self.port), _CONNECT_SECONDS).close()
         except OSError as error:
             raise HarnessError(
-                f"{self.text}: no fio --server answers on port {self.port}: {error}",
-                f"on {self.name}: fio --server",
+                f"{self.text}: no fio --server answers on port {self.port}:"
+                f" {error.strerror or error}",
+                f"on {self.name}: {self.server}",
             ) from None
 
 

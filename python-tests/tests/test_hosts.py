@@ -42,6 +42,8 @@ def test_hosts_are_read_and_named_to_fio() -> None:
     assert Host("a").client_option == "ip:a,8765"
     assert Host("fd00::1", 9).client_option == "ip6:fd00::1,9"
     assert (Host("fd00::1", 9).text, Host("fd00::1").text) == ("[fd00::1]:9", "[fd00::1]")
+    servers = [Host("a").server, Host("a", 9).server, Host("fd00::1").server]
+    assert servers == ["fio --server", "fio --server=,9", "fio --server=ip6:::,8765"]
 
 
 def test_what_is_no_host_is_refused() -> None:
@@ -250,5 +252,5 @@ def test_run_names_a_host_that_does_not_answer(many: Lab, engine: Engine, tmp_pa
     env = {"PYTHONPATH": str(PYTHON_TESTS), "NFSMULTI_BUILD_DIR": str(engine.library.parent)}
     done = run(many.command(argv), timeout=240, env=env)
     assert done.status == 1
-    said = "127.0.0.2:9: no fio --server answers on port 9: [Errno 111] Connection refused"
-    assert f"{said}\n  on 127.0.0.2: fio --server" in done.stderr
+    said = "127.0.0.2:9: no fio --server answers on port 9: Connection refused"
+    assert f"{said}\n  on 127.0.0.2: fio --server=,9\n" in done.stderr
