@@ -339,6 +339,10 @@ _QUOTED: list[tuple[str, str, Sequence[Callable[[], str]]]] = [
         for name, word in (("security", "krb5p costs"), ("latency", "keep p99"))
     ),
     (
+        "docs/scenarios.md", r"\n> (300 of 300 clients were back .*)\n",
+        [lambda: SCENARIOS["clients"].report.tell(_run("clients-restart")).answer.headline],
+    ),
+    (
         "docs/scenarios.md", r"looked up (\d+) files .*\n.* 625 each did (\d+)",
         [lambda: _lookups(1), lambda: _lookups(32)],
     ),
