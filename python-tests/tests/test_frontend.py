@@ -127,6 +127,8 @@ def test_what_is_mistyped_is_said_last_before_anything_is_installed(
         ("compare --format junit", "--format junit is gone since 0.7.0: use --format json"),
         ("compare --over nconnect", "use --factors in one run, whose page compares them"),
         ("compare --format=junit", "--format junit is gone since 0.7.0: use --format json"),
+        ("compare --tolerance 5", "run with --repeat 3, for a test of each cell"),
+        ("run dd --metrics=a.prom", "read the engine's live_file in the cell's folder"),
         ("run dd --repet 4", "run: there is no option --repet: did you mean --repeat?"),
         ("run dd --repeat=no", "run: --repeat: 'no' is not a whole number from 1 on"),
         ("run dd --pool=", "run: --pool: there is nothing behind it"),
