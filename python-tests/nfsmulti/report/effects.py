@@ -338,7 +338,7 @@ def _answer(summary: Summary, speeds: Sequence[_Speed]) -> Answer:
 
 _CHANCE = "may be chance"
 _SOFT = (
-    "soft fails I/O where a server is silent for longer than timeo and retrans allow, and nfs(5)"
+    "A soft mount fails I/O if the server is silent for longer than timeo and retrans allow: nfs(5)"
     " warns of lost data."
 )
 
