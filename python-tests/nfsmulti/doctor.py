@@ -41,7 +41,7 @@ _MIN_RTT = slice(148, 152)  # tcpi_min_rtt in µs (linux/tcp.h)
 _SMALL_TRANSFER = 32768
 _LITTLE_ROOM = 4 << 30  # bytes: runs lay out files of up to 2 GiB
 
-_UNCHECKED = "not checked: whether all paths lead to the same files, and may be written to"
+_UNCHECKED = "not checked: whether all paths lead to the same files"
 _OTHER_FLAVOR = (
     "name one that it takes by sec= in the path (security= of a job), or let the export take this"
     " one, too (sec= of exports(5), SecType of nfs-ganesha)"
@@ -151,7 +151,8 @@ def _servers(pool: str, paths: Sequence[PoolPath], busy: float) -> Iterator[Find
     if not any(offer.error for offer in offers):
         yield from _files(pool, paths)
     elif len(offers) > 1:
-        yield warn(_UNCHECKED, "mend the paths that cannot be used first")
+        what = f"{_UNCHECKED}, and may be written to"
+        yield warn(what, "mend the paths that cannot be used first")
 
 
 def joined(findings: Iterable[Finding], labels: Sequence[str]) -> Iterator[Finding]:
@@ -339,7 +340,7 @@ def _files(pool: str, paths: Sequence[PoolPath]) -> Iterator[Finding]:
         what = f"{error.what}; only jobs that read existing files work"
         yield warn(what, _PERMISSIONS)
         if len(paths) > 1:
-            yield warn(_UNCHECKED, "nothing may be written: mount or export it read-write")
+            yield warn(_UNCHECKED, "mount or export it read-write first: a directory shows it")
         return
     try:
         export.remove_empty(pool, name)
