@@ -65,7 +65,7 @@ class Plot:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the report: words, then plots, tables, lines to paste, and points of a list.
+    """A part of the report: words, then plots, tables, commands (`lines`), and points of a list.
 
     A `folded` one holds what the answer rests on: a page shows it when it is asked for.
     """
