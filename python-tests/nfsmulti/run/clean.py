@@ -39,7 +39,9 @@ def clean(pool: str | None, results: Path, *, as_json: bool) -> None:
     """Remove what the runs that are kept here have left; name what else on --pool looks like it."""
     there = _directories(pool) if pool else set()
     if results != RESULTS and not results.is_dir():
-        raise HarnessError(f"{shown(results)}: there is no such folder", "name that of the runs")
+        raise HarnessError(
+            f"{shown(results)}: there is no such folder", "name the folder that holds the runs"
+        )
     told = _Told(as_json=as_json)
     failed = False
     for file in sorted(results.glob(f"*/*/{FILE}")):
