@@ -67,8 +67,7 @@ static int ask_facts(struct export *export, struct export_facts *facts)
 	export->root.handle = names->export; /* which may have been found again */
 	facts->limits.read_max = min_of(facts->limits.read_max, (uint64_t)config->rsize);
 	facts->limits.write_max = min_of(facts->limits.write_max, (uint64_t)config->wsize);
-	if (ask_root(export, META_GETATTR, &found, &error))
-		facts->identity = found.attributes.identity;
+	ask_root(export, META_GETATTR, &found, &error);
 	if (!error && ask_root(export, META_ACCESS, &found, &error))
 		facts->access = found.access;
 	if (!error && ask_root(export, META_FSSTAT, &found, &error))

@@ -28,9 +28,8 @@ struct export_items {
 
 struct export_facts {
 	struct meta_limits limits; /* 0: no such limit */
-	struct meta_identity identity;
-	uint32_t access;       /* of enum meta_access; META_ACCESS_UNTOLD: not returned */
-	struct meta_room room; /* META_UNTOLD: not returned */
+	uint32_t access;	   /* of enum meta_access; META_ACCESS_UNTOLD: not returned */
+	struct meta_room room;	   /* META_UNTOLD: not returned */
 };
 
 /* The position of a directory's listing; all 0 at the beginning. Needs no freeing. */

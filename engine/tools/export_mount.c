@@ -25,14 +25,12 @@ static uint32_t access_of(int directory)
 
 int mount_find_facts(int directory, struct export_facts *facts)
 {
-	struct stat status;
 	struct statvfs room;
 	uint64_t block;
 
-	if (fstat(directory, &status) || fstatvfs(directory, &room))
+	if (fstatvfs(directory, &room))
 		return -errno;
 	block = room.f_frsize;
-	facts->identity = (struct meta_identity){{status.st_dev}, status.st_ino};
 	facts->access = access_of(directory);
 	facts->room = (struct meta_room){
 		room.f_blocks * block, room.f_bfree * block, room.f_bavail * block,

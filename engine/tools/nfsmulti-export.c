@@ -29,7 +29,7 @@ static const char usage[] =
 	"Asks the paths of a pool (as nfsmulti-pool reads it) by the engine's own client, and\n"
 	"prints lines of JSON. DIR is relative to the export or mount.\n"
 	"\n"
-	"  info    each path: version, bytes of one READ and WRITE, room, rights and identity;\n"
+	"  info    each path: version, bytes of one READ and WRITE, room and rights;\n"
 	"          or \"error\" and \"remedy\", with exit status 1. Also the security flavors\n"
 	"          that its export takes, or \"flavors_error\"\n"
 	"  make    one new directory, under a free name; then checks that each path shows it\n"
@@ -185,22 +185,16 @@ static void put_right(const char *key, const struct export_facts *facts, uint32_
 static void put_facts(const struct export *export, const struct export_facts *facts)
 {
 	const struct meta_room *room = &facts->room;
-	const struct meta_identity *identity = &facts->identity;
 	const struct names *names = export->path->names; /* NULL: a mount */
 	uint16_t port = names ? names->rpc.link.source_port : 0;
 
 	line_number(stdout, "read_max", facts->limits.read_max);
 	line_number(stdout, "write_max", facts->limits.write_max);
-	printf("\"fsid\": \"%" PRIx64 ":%" PRIx64 "\", ", identity->fsid[0], identity->fsid[1]);
-	line_number(stdout, "fileid", identity->fileid);
 	put_room("bytes_total", room->bytes_total, room->bytes_total);
-	put_room("bytes_free", room->bytes_free, room->bytes_total);
 	put_room("bytes_available", room->bytes_available, room->bytes_total);
-	put_room("files_free", room->files_free, room->files_total);
 	put_room("files_available", room->files_available, room->files_total);
 	put_right("may_read", facts, META_ACCESS_READ | META_ACCESS_LOOKUP);
 	put_right("may_write", facts, META_ACCESS_MODIFY | META_ACCESS_EXTEND);
-	put_right("may_delete", facts, META_ACCESS_DELETE);
 	printf("\"reserved_port\": %s, ", port && port < RESERVED_PORTS ? "true" : "false");
 }
 

@@ -43,8 +43,6 @@ class PathInfo:
     proto: str  # "tcp", "rdma", or "mount"
     read_max: int = 0  # bytes of one READ and one WRITE; 0: of a mount, or not known
     write_max: int = 0
-    fsid: str = ""
-    fileid: int = 0
     bytes_total: int | None = None
     bytes_available: int | None = None
     files_available: int | None = None
