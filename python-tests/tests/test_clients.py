@@ -533,8 +533,7 @@ def test_a_lost_connection_does_not_end_a_job_that_opens_its_file_again(job: Run
     # Over a connection that is not bound, DESTROY_SESSION may be refused (RFC 8881, 18.37.3).
     sessions = {call.session for call in outcome.calls(Nfs4.READ)}
     destroyed, bound = (
-        {(call.session, call.connection) for call in outcome.calls(operation)}
-        for operation in (Nfs4.DESTROY_SESSION, Nfs4.BIND_CONN_TO_SESSION)
+        _over(outcome, one) for one in (Nfs4.DESTROY_SESSION, Nfs4.BIND_CONN_TO_SESSION)
     )
     assert {one for one in destroyed if one[0] in sessions} <= bound
 

@@ -379,7 +379,9 @@ class ScriptedServer:
             if operation is Nfs4.SEQUENCE:
                 sequence = asked
             place = {name: getattr(sequence, name) for name in ("session", "slot", "sequence")}
-            call, answer = self._ask(connection, rpc, operation, replace(asked, **place), node)
+            if sequence.session:
+                asked = replace(asked, **place)
+            call, answer = self._ask(connection, rpc, operation, asked, node)
             answers.append(answer)
             if not answer.act and not answer.reply:
                 raise UnheardError

@@ -94,7 +94,7 @@ class Call(Arguments):
     """A call that the server has got, as its log keeps it: with its arguments, but no data.
 
     NFSv4.1: one for COMPOUND, and one for each of its operations that the server came to. Of these
-    `session`, `slot` and `sequence` are their SEQUENCE's.
+    `session`, `slot` and `sequence` are their SEQUENCE's, where there is one.
     """
 
     procedure: Procedure
@@ -133,6 +133,7 @@ _LAYOUTS: dict[Procedure, str] = {
     Nfs4.READ: "stateid4, uhyper offset, uint count",
     Nfs4.READDIR: "uhyper offset, verifier, uint, uint count",
     Nfs4.WRITE: "stateid4, uhyper offset, stable_how stable, uint count",
+    **dict.fromkeys((Nfs4.BIND_CONN_TO_SESSION, Nfs4.DESTROY_SESSION), "sessionid4 session"),
     Nfs4.SEQUENCE: "sessionid4 session, uint sequence, uint slot, uint highest, uint",
 }
 
