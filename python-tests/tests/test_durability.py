@@ -98,6 +98,7 @@ def test_commits_of_a_job_at_depth_1(place: Place, tmp_path: Path) -> None:
         "reader": ({"rw": "read", "fsync": 1, "end_fsync": 1}, 0),
         "loops": ({"loops": 3}, 3),
         "unlinked": ({"unlink": 1}, 0),
+        "over all paths": ({"unlink": 1, "spread": "roundrobin"}, 0),
     }
     jobs = sections(**{name: options for name, (options, _) in expected.items()})
     result = place.fio(arguments=[*_WRITE, *jobs])
