@@ -38,6 +38,7 @@ from nfsmulti.stats import Ratio
 from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import FILE, Summary
 from nfsmulti.texts import Table, rate_text
+from nfsmulti.units import parse_rate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,13 +55,14 @@ _LIMITS = "capped"  # the half of the connections scenario where each connection
 def write_pictures(folder: Path = DOCS) -> list[Path]:
     """Draw all."""
     pool, stalled = _reference("connections"), _reference("stall")
-    limits = pool.place["fitted"][_LIMITS]
-    of_pool = f"(64k reads; cap of each: {rate_text(limits['cap'])})"
+    limits = pool.place["limits"][_LIMITS]
+    link, cap = parse_rate(limits["link"]), parse_rate(limits["per_connection"])
+    of_pool = f"(64k reads; cap of each: {rate_text(cap)})"
     of_stall = f"Latency in ms at {stall.RATE:,} I/O/s, of a server"
     pictures: dict[str, tuple[str, Callable[[Axes], None]]] = {
         "pool": (
             f"Throughput, times one connection\n{of_pool}",
-            lambda axes: _draw_pool(axes, pool, limits["link"], limits["cap"]),
+            lambda axes: _draw_pool(axes, pool, link, cap),
         ),
         "cost": (
             "CPU per operation, fio's nfs engine = 100 %\n(NFSv3, TCP, one connection; d: iodepth)",
@@ -259,14 +261,15 @@ in [reference/client-cost](reference/client-cost/report.md).
 def write_findings(results: Path = RESULTS) -> Path:
     """Write results/README.md from the runs in results/reference.
 
-    Of several runs of one scenario, that counts whose folder has the scenario's name.
+    Of several runs of one scenario, that has the findings whose folder has the scenario's name.
     """
+    folders = sorted({file.parent for file in (results / REFERENCE).glob(f"*/{FILE}*")})
+    runs = {folder.name: Summary.load(folder) for folder in folders}
     found: dict[str, tuple[str, Summary]] = {}
-    for folder in sorted({file.parent for file in (results / REFERENCE).glob(f"*/{FILE}*")}):
-        summary = Summary.load(folder)
-        if folder.name == summary.scenario or summary.scenario not in found:
-            found[summary.scenario] = folder.name, summary
-    parts = [_HEAD, _findings(found).markdown(), "## The reference runs\n", _runs(found).markdown()]
+    for name, summary in runs.items():
+        if name == summary.scenario or summary.scenario not in found:
+            found[summary.scenario] = name, summary
+    parts = [_HEAD, _findings(found).markdown(), "## The reference runs\n", _runs(runs).markdown()]
     file = results / "README.md"
     file.write_text("\n".join([*parts, _END]))
     return file
@@ -285,7 +288,7 @@ def _findings(found: dict[str, tuple[str, Summary]]) -> Table:
     return Table(headings, rows, text_columns=len(headings))
 
 
-def _runs(found: dict[str, tuple[str, Summary]]) -> Table:
+def _runs(runs: dict[str, Summary]) -> Table:
     rows = [
         [
             _link(folder, folder),
@@ -294,7 +297,7 @@ def _runs(found: dict[str, tuple[str, Summary]]) -> Table:
             conditions.in_short(summary) + (", quick" if summary.quick else ""),
             f"`{summary.command}`",
         ]
-        for folder, summary in found.values()
+        for folder, summary in runs.items()
     ]
     return Table(["run", "started", "cells done", "where", "command"], rows, text_columns=5)
 

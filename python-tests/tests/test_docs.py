@@ -18,7 +18,7 @@ from engine_c import CData, terms_rows, text, zeros
 import made_docs
 import messages
 import site_files
-from nfsmulti import texts
+from nfsmulti import texts, units
 from nfsmulti.arguments import COMMANDS, STORIES, understand
 from nfsmulti.bench import stall
 from nfsmulti.fiorun import Engine
@@ -247,6 +247,11 @@ def _capped() -> dict[int, list[Cell]]:
             for cell in sorted(found, key=lambda one: one.connections or 0)}  # fmt: skip
 
 
+def _limits() -> dict[str, str]:
+    limits: dict[str, str] = _run("connections").place["limits"]["capped"]
+    return limits
+
+
 def _row(count: int) -> str:
     """Return a row of README's text: MB/s, times one connection, p99 and CPU."""
     every = _capped()
@@ -317,7 +322,7 @@ _QUOTED: list[tuple[str, str, Sequence[Callable[[], str]]]] = [
     ("README.md", r"workloads \| (.*) \| 1 \| not compared", [lambda: _range(1, 2)]),
     (
         "README.md", r"capped at ([\d.]+ Gbit/s)\n",
-        [lambda: texts.rate_text(_run("connections").place["fitted"]["capped"]["cap"])],
+        [lambda: texts.rate_text(units.parse_rate(_limits()["per_connection"]))],
     ),
     ("README.md", r"users see, (.*) ms at p99", [lambda: _p99_ms("what users see")]),
     ("README.md", r"reports (0.*) ms\.\]", [lambda: _p99_ms("rate_iops")]),
