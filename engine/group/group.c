@@ -431,9 +431,8 @@ static int step_conns(struct group *group, struct awaited *awaited)
 			break;
 		error = is_done(group, i) ? 0 : awaited->step(group, i);
 		conn = group->conns[i];
-		if (conn)
-			conn->pending = error == -EINPROGRESS;
 		if (error == -EINPROGRESS) {
+			conn->pending = true;
 			awaited->polls[awaited->pending++] = (struct pollfd){
 				.fd = conn->ops->poll_fd(conn),
 				.events = conn->ops->poll_events(conn),
@@ -441,6 +440,7 @@ static int step_conns(struct group *group, struct awaited *awaited)
 		} else if (error) {
 			return error;
 		} else if (conn && !conn->ready) {
+			conn->pending = false;
 			conn->ready = true;
 			awaited->done++;
 			note_due(group, conn);
