@@ -282,10 +282,10 @@ int getsockopt(int fd, int level, int name, void *value, socklen_t *length)
 def test_the_kernels_keys_are_not_used_for_too_long(on_kernel: OnKernel) -> None:
     """Before the cipher's limit another connection has others."""
     worn = on_kernel(_WORN_IN_KERNEL)
-    result = worn(1, iodepth=4, bs="64k", size="1m", verify="crc32c")
+    result = worn(1, iodepth=4, bs="64k", size="512k", verify="crc32c")
     done(result)
     (line,) = result.stats
-    assert line.reconnects >= 4
+    assert line.reconnects >= 2
     assert line.retransmissions == 0  # what was asked before is answered before
     assert "TLS key limit reached (2^24 records): reconnecting" in said(result)[0]
 
