@@ -158,6 +158,13 @@ struct conn_ops {
 	void (*close)(struct conn *conn);
 };
 
+/* How far a connection is with a step that all take: with ready(), opened() or leave(). */
+enum conn_turn {
+	CONN_WAITS, /* until others have taken it */
+	CONN_TAKES, /* the step itself reads the connection's replies, and ticks */
+	CONN_DONE,
+};
+
 #define CONN_NAME    128
 #define CONN_TROUBLE 160
 
@@ -169,8 +176,7 @@ struct conn {
 	uint32_t number;	    /* within the job */
 	uint32_t outstanding;	    /* I/Os submitted and not finished */
 	const uint32_t *poll_epoch; /* changes whenever poll_fd() may have changed */
-	bool ready;		    /* group.c's: ready(), or leave(), need not be called again */
-	bool pending;		    /* group.c's: it is being opened, and reads its own replies */
+	enum conn_turn turn;	    /* group.c's */
 	bool dirty;		    /* group.c's: I/O was submitted since the last flush */
 	TAILQ_ENTRY(conn) dirty_link;
 	uint32_t polled_epoch; /* group.c's: poll_epoch and poll_events() that epoll has */

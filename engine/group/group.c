@@ -110,7 +110,7 @@ static void reap_polled(struct group *group, bool wait)
 
 		if (i == 0)
 			conn->transport.syscalls++; /* counts the wait once */
-		if (conn->pending)
+		if (conn->turn == CONN_TAKES)
 			update_epoll(group, conn); /* it may have sent all: no POLLOUT any more */
 		else
 			reap_ready(group, conn);
@@ -142,7 +142,7 @@ static void tick_due(struct group *group)
 	for (uint32_t i = 0; i < group->job.conn_count; i++) {
 		struct conn *conn = group->conns[i];
 
-		if (!conn || !conn->ready) /* it is being opened, or leaves */
+		if (!conn || conn->turn == CONN_TAKES)
 			continue;
 		if (group->due[i] > now) {
 			note_next(group, group->due[i]);
@@ -387,19 +387,12 @@ static int leave(struct group *group, uint32_t number)
 	return conn && conn->ops->leave ? conn->ops->leave(conn) : 0;
 }
 
-static bool is_done(const struct group *group, uint32_t number)
-{
-	return group->conns[number] && group->conns[number]->ready;
-}
-
 /* Connections that are being opened, or are leaving. */
 struct awaited {
 	group_step *step;
-	bool opens; /* client_start= may hold some back, and those that are done stay at work */
-	/* Of the `pending` connections that have begun and are not done; and one for epoll. */
-	struct pollfd *polls;
-	uint32_t first; /* all before this one are done */
-	uint32_t pending, most;
+	bool opens;		/* client_start= may hold some back, and the others stay at work */
+	struct pollfd *polls;	/* of those that take the step; and one for epoll */
+	uint32_t pending, most; /* how many take it, and may at once */
 	uint32_t done;
 	bool held; /* some may not begin yet */
 };
@@ -418,30 +411,29 @@ static int step_conns(struct group *group, struct awaited *awaited)
 {
 	uint32_t count = group->job.conn_count;
 
-	while (awaited->first < count && is_done(group, awaited->first))
-		awaited->first++;
 	awaited->pending = 0;
 	awaited->held = false;
-	for (uint32_t i = awaited->first; i < count && awaited->pending < awaited->most; i++) {
-		struct conn *conn;
+	for (uint32_t i = 0; i < count && awaited->pending < awaited->most; i++) {
+		struct conn *conn = group->conns[i];
 		int error;
 
+		if (conn && conn->turn == CONN_DONE)
+			continue;
 		awaited->held = awaited->opens && !may_begin(group, i);
 		if (awaited->held)
 			break;
-		error = is_done(group, i) ? 0 : awaited->step(group, i);
+		error = awaited->step(group, i);
 		conn = group->conns[i];
 		if (error == -EINPROGRESS) {
-			conn->pending = true;
+			conn->turn = CONN_TAKES;
 			awaited->polls[awaited->pending++] = (struct pollfd){
 				.fd = conn->ops->poll_fd(conn),
 				.events = conn->ops->poll_events(conn),
 			};
 		} else if (error) {
 			return error;
-		} else if (conn && !conn->ready) {
-			conn->pending = false;
-			conn->ready = true;
+		} else if (conn) {
+			conn->turn = CONN_DONE;
 			awaited->done++;
 			note_due(group, conn);
 		}
@@ -452,9 +444,9 @@ static int step_conns(struct group *group, struct awaited *awaited)
 /*
  * Takes steps until all connections are done, from the first on: with nclients= a few at a time,
  * since servers queue few new connections, and Linux's closes the oldest of more than 64 that it
- * does not know yet. `opens`: those that are done get ticks and their replies meanwhile. `time`:
- * gives up if no further connection is done for so many nanoseconds; 0: no limit, since the steps
- * end by themselves.
+ * does not know yet. `opens`: all others get ticks and their replies meanwhile. `time`: gives up if
+ * no further connection is done for so many nanoseconds; 0: no limit, since the steps end by
+ * themselves.
  */
 static int await_conns(struct group *group, group_step *step, bool opens, uint64_t time,
 		       bool (*stop)(void))
@@ -474,7 +466,7 @@ static int await_conns(struct group *group, group_step *step, bool opens, uint64
 		return -ENOMEM;
 	for_each_conn (group, conn)
 		if (conn)
-			conn->ready = false;
+			conn->turn = CONN_WAITS;
 	while (!error) {
 		uint32_t done = awaited.done;
 
@@ -497,8 +489,7 @@ static int await_conns(struct group *group, group_step *step, bool opens, uint64
 	for_each_conn (group, conn) { /* after an error, too, their I/O goes on */
 		if (!error || !opens || !conn)
 			continue;
-		conn->pending = false;
-		conn->ready = true;
+		conn->turn = CONN_DONE;
 		note_due(group, conn);
 	}
 	return error;
@@ -569,7 +560,7 @@ static void say_opened(struct group *group, int error)
 	for (uint32_t i = 0; i < group->path_count; i++)
 		group->paths[i]->quiet = false;
 	for_each_conn (group, conn)
-		opened += conn && conn->ready;
+		opened += conn && conn->turn == CONN_DONE;
 	if (!opened || opened == group->job.clients) /* all: the fault is this machine's */
 		return;
 	if (reset)

@@ -576,6 +576,28 @@ def test_clients_that_wait_for_others_opens_renew_their_leases(job: Run) -> None
     assert Counter(call.credentials.machine for call in waited)["m1"] > 3
 
 
+def test_clients_that_wait_for_their_turn_to_open_renew_their_leases(job: Run) -> None:
+    """The first 48 open their file only when a grace period ends, after four leases."""
+    begun: list[float] = []
+    heard: dict[str, float] = {}
+    silences: dict[str, float] = {}
+
+    def wait(call: Call) -> Answer | None:
+        now, machine = time.monotonic(), call.credentials.machine
+        silences[machine] = max(silences.get(machine, 0), now - heard.get(machine, now))
+        heard[machine] = now
+        if call.procedure is not Nfs4.OPEN or call.claim is not Claim.FH:
+            return None
+        begun.append(now)
+        return Answer(status=Status4.GRACE) if now < begun[0] + 4 else None
+
+    job(
+        wait, version=4, nclients=52, client_name="m%d", filename="r",
+        terms=lambda: Terms(lease=1), **READING,
+    )  # fmt: skip
+    assert max(silences.values()) < 2  # the pauses between OPENs that are refused become 1 s
+
+
 def _opens_again(opened: dict[str, int], call: Call) -> bool:
     """Count the client's own OPENs; true from its second file on."""
     if call.procedure is not Nfs4.OPEN or call.claim is not Claim.FH:
