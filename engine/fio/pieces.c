@@ -38,7 +38,7 @@ static inline void submit(struct job *job, struct request *request, struct conn_
 			  uint32_t connection)
 {
 	if (job->group.job.own_files)
-		connection = conn_job_owner(&job->group.job, io->file);
+		connection = conn_job_place(&job->group.job, io->file).connection;
 	io->op = request->op;
 	io->stable = job->stable;
 	io->done = 0;

@@ -42,7 +42,7 @@ struct conn_job {
 	uint32_t clients;    /* nclients=: each connection is a client of its own; 0: one has all */
 	uint32_t client_depth; /* nclients=: I/Os that a connection has at the server at once */
 	uint32_t client_start; /* nclients=: connections that begin in a second; 0: all at once */
-	bool own_files;	       /* nclients=: a file is one client's: conn_job_owner() */
+	bool own_files;	       /* nclients=: a file is one client's: conn_job_place() */
 	struct io_list finished;
 	bool failover;		 /* a silent connection is dead: others take its I/O */
 	bool news;		 /* failover: group.c must look for dead connections */
@@ -70,10 +70,16 @@ struct conn_job {
 	void (*log)(const char *format, ...) __attribute__((format(printf, 1, 2)));
 };
 
-/* The connection whose file it is, with own_files. */
-static inline uint32_t conn_job_owner(const struct conn_job *job, uint32_t file)
+/* The place of a file's state: with own_files it is one connection's, one of that one's files. */
+struct conn_place {
+	uint32_t connection, number;
+};
+
+static inline struct conn_place conn_job_place(const struct conn_job *job, uint32_t file)
 {
-	return file % job->conn_count;
+	uint32_t owners = job->own_files ? job->conn_count : 1;
+
+	return (struct conn_place){file % owners, file / owners};
 }
 
 /* Nanoseconds that a wait may sleep from now on, at most a slice. */

@@ -350,7 +350,7 @@ static int open_epoll(struct group *group)
 
 static bool has_file(const struct conn *conn, uint32_t file)
 {
-	return !conn->job->own_files || conn_job_owner(conn->job, file) == conn->number;
+	return !conn->job->own_files || conn_job_place(conn->job, file).connection == conn->number;
 }
 
 /* One step of opening a connection, or of leaving: 0, -EINPROGRESS, or another negative errno. */

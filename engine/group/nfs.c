@@ -105,12 +105,6 @@ static int open_client(struct nfs_conn *nfs, const struct rpc_channel_ops *trans
 	return client_open(&nfs->rpc, transport, &terms);
 }
 
-/* The number of one of the client's files among these. */
-static uint32_t own_number(const struct conn_job *job, uint32_t file)
-{
-	return job->own_files ? file / job->conn_count : file;
-}
-
 /* nclients: the connection is to be a client of its own. False: out of memory. */
 static bool make_own(struct nfs_conn *nfs)
 {
@@ -119,7 +113,8 @@ static bool make_own(struct nfs_conn *nfs)
 	nfs->rpc.own = nfs->conn.path->job.first_client + nfs->conn.number + 1;
 	nfs->rpc.calls_max = job->client_depth;
 	if (nfs->conn.path->version->own_file)
-		nfs->files = calloc(own_number(job, job->file_count) + 1, sizeof(*nfs->files));
+		nfs->files = calloc(conn_job_place(job, job->file_count).number + 1,
+				    sizeof(*nfs->files));
 	return nfs->files || !nfs->conn.path->version->own_file;
 }
 
@@ -186,13 +181,13 @@ static int nfs_open_file(struct conn *conn, uint32_t file)
 	if (!nfs->files || !state) /* metadata=1 opens no file */
 		return 0;
 	return conn->path->version->own_file(&nfs->rpc, file, state,
-					     &nfs->files[own_number(conn->job, file)]);
+					     &nfs->files[conn_job_place(conn->job, file).number]);
 }
 
 static void nfs_close_file(struct conn *conn, uint32_t file)
 {
 	struct nfs_conn *nfs = nfs_of(conn);
-	void **own = nfs->files ? &nfs->files[own_number(conn->job, file)] : NULL;
+	void **own = nfs->files ? &nfs->files[conn_job_place(conn->job, file).number] : NULL;
 
 	if (!own || !*own)
 		return;
@@ -217,7 +212,7 @@ static void nfs_submit(struct conn *conn, struct conn_io *io)
 
 	io->state = io->op == IO_META ? file->entries : file->state;
 	if (nfs->files && io->op != IO_META)
-		io->state = nfs->files[own_number(conn->job, io->file)];
+		io->state = nfs->files[conn_job_place(conn->job, io->file).number];
 	conn_began(conn, io);
 	if (nfs->rpc.outstanding < nfs->rpc.calls_max)
 		client_submit(&nfs->rpc, io);
