@@ -337,6 +337,7 @@ void client_reply_finished(void *context, void *token)
 	answered(rpc, call);
 }
 
+/* The server may have carried the call out: the next sequence number of its slot is unknown. */
 void client_call_refused(void *context, uint32_t xid, int error, const char *why)
 {
 	struct rpc_client *rpc = context;
