@@ -47,9 +47,9 @@ static uint64_t number(const char *text)
 
 static const char about[] =
 	"Runs one simulated job for each seed from --seed on, until --jobs, --seconds or "
-	"--failures "
-	"are reached, and says how many failures they lived through. At the first job for which "
-	"something does not hold it says which seed that was, and the fewest I/Os that show it.";
+	"--failures are reached, and says how many failures they lived through. At the first job "
+	"for which something does not hold it says which seed that was, and the fewest I/Os that "
+	"show it.";
 
 static const struct argp_option names[] = {
 	{"seed", 's', "N", 0, "the first seed (default 1)", 0},
@@ -148,6 +148,7 @@ int main(int argc, char **argv)
 	struct totals totals = {0};
 	time_t begun = time(NULL);
 
+	argp_err_exit_status = 2; /* as the programs beside fio have it */
 	argp_parse(&argp, argc, argv, 0, NULL, &options);
 	while (!is_enough(&options, &totals, begun)) {
 		uint64_t seed = options.seed + totals.jobs;

@@ -50,3 +50,4 @@ def test_bad_options_are_named(build_dir: Path) -> None:
     done = _sim(build_dir, "--seed", "x")
     assert done.status == 2
     assert "'x' is no number" in done.stderr
+    assert _sim(build_dir, "--sed", "1").status == 2

@@ -104,9 +104,8 @@ static void parse_stall(struct stall *stall, const char *text)
 
 static const char about[] =
 	"Serves NFS versions 3 and 4.1 and MOUNT version 3 over TCP on one port, and says on "
-	"which: "
-	"a line of JSON on stdout when it is ready. Any path is exported by MOUNT, /export by "
-	"NFSv4.1; any name exists, and so does the file of any handle.";
+	"which: a line of JSON on stdout when it is ready. Any path is exported by MOUNT, /export "
+	"by NFSv4.1; any name exists, and so does the file of any handle.";
 
 static const struct argp_option rows[] = {
 	{"address", 'a', "ADDRESS", 0, "where to listen (default 127.0.0.1)", 0},
@@ -357,6 +356,7 @@ int main(int argc, char **argv)
 	static const struct argp argp = {.options = rows, .parser = parse_option, .doc = about};
 	struct pollfd polled[2];
 
+	argp_err_exit_status = 2; /* as the programs beside fio have it */
 	argp_parse(&argp, argc, argv, 0, NULL, &sink.options);
 	if (!sink.options.threads)
 		sink.options.threads = sink.options.cpu_count ? sink.options.cpu_count : 1;
