@@ -352,8 +352,7 @@ void client_call_refused(void *context, uint32_t xid, int error, const char *why
 		return;
 	}
 	TAILQ_REMOVE(&rpc->sent, call, link);
-	call_finish(rpc, call, false,
-		    error); /* perhaps carried out: the slot's sequence is unknown */
+	call_finish(rpc, call, false, error);
 }
 
 /* --- a lost channel --- */
@@ -412,6 +411,8 @@ void client_lose(struct rpc_client *rpc, int error)
 	if (was_up)
 		outages_lost(&rpc->counters->outages, rpc->link.down_since);
 	wait_again(rpc);
+	if (rpc->timing->reconnect == RECONNECT_LINUX && rpc->link.was_up)
+		rpc->link.connect_time = rpc->lease ?: LINUX_CONNECT;
 	link_retry_later(&rpc->link, rpc->setup_error);
 	if (rpc->outstanding && rpc->events->role(rpc) != CLIENT_REPLACED) {
 		if (was_up)

@@ -304,8 +304,6 @@ static int connect_channel(struct rpc_client *rpc)
 		return error;
 	clock_read(rpc->clock);
 	rpc->setup_error = 0;
-	if (rpc->timing->reconnect == RECONNECT_LINUX) /* not before: a job's start fails sooner */
-		rpc->link.connect_time = timer_linux_connect(rpc->protocol->version);
 	if (again)
 		rpc->counters->reconnects++;
 	if (role == CLIENT_REPLACED)

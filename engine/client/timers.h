@@ -40,6 +40,10 @@ static const uint64_t UNHEARD_MAX = 15 * SEC;
 /* A live host sends something at least this often: see unheard() in transport.h. */
 static const uint64_t HEARD_MAX = 10 * SEC;
 
+/* reconnect=linux: how long TCP repeats the SYN for a lost connection, where there is no lease. A
+ * job's first connect fails sooner. */
+static const uint64_t LINUX_CONNECT = 180 * SEC;
+
 /* The major time-out (nfs(5), retrans), after which a soft call fails. */
 static inline uint64_t timer_major(const struct rpc_timing *timing)
 {
@@ -92,12 +96,6 @@ static inline uint64_t timer_jitter(uint32_t *state)
 static inline uint64_t timer_linux(uint64_t began, uint64_t now)
 {
 	return began ? max_of(now, began + 3 * SEC) : now;
-}
-
-/* Its longest connect: TCP repeats the SYN meanwhile. Version 4 has the lease of Linux's server. */
-static inline uint64_t timer_linux_connect(unsigned int version)
-{
-	return version == 4 ? 90 * SEC : 180 * SEC;
 }
 
 /* A server that owes replies is probed after this time, and counts as silent after twice that. */

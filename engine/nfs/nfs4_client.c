@@ -615,6 +615,7 @@ enum preparation nfs4_client_prepare(struct rpc_client *rpc, struct rpc_request 
 	    (setup->base.done || (setup->operation == NFS4_CREATE_SESSION && setup->status)))
 		take_answer(state, rpc->clock->read(rpc->clock));
 	client = state->client; /* adopt() may have replaced it */
+	rpc->lease = client->lease_time * SEC;
 	if (!next_request(state)) {
 		client->busy = NULL;
 		client->reclaims = false;

@@ -178,7 +178,7 @@ bool job_set_up(const struct server_terms *fails)
 {
 	const struct server_terms well = {
 		.down = 1,
-		.nfs4 = {.clients = fails->nfs4.clients},
+		.nfs4 = {.clients = fails->nfs4.clients, .lease = fails->nfs4.lease},
 		.gss = contexts_heal(fails->gss),
 	};
 	const struct network_terms quiet = {.latency = MSEC};

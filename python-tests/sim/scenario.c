@@ -267,7 +267,8 @@ static bool set_up(const struct scenario *scenario)
 	const uint32_t tls = scenario->tls ? (1u << scenario->paths) - 1 : 0;
 	const struct server_terms well = {
 		.gss = {.service = scenario->service, .window = 128},
-		.nfs4 = {.clients = {.binds = scenario->binds,
+		.nfs4 = {.lease = scenario->lease,
+			 .clients = {.binds = scenario->binds,
 				     .spans = true,
 				     .uncached = scenario->uncached,
 				     .slots = scenario->slots}},

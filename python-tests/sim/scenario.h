@@ -84,8 +84,8 @@ struct scenario {
 	uint32_t spread;       /* of enum spread_policy */
 	uint32_t stripe;       /* bytes; 0: two blocks */
 	bool uncached, binds;  /* NFSv4.1: as in struct clients_terms */
-	uint32_t slots;
-	uint32_t window; /* bytes on their way to the server, at most; 0: 256 KiB */
+	uint32_t slots, lease; /* NFSv4.1; lease: seconds; 0: 90 */
+	uint32_t window;       /* bytes on their way to the server, at most; 0: 256 KiB */
 	bool trace;
 	scenario_decide decide;
 	void *context;

@@ -111,6 +111,7 @@ void server_heal(void)
 	server.terms = (struct server_terms){
 		.eager_in = server.terms.eager_in,
 		.nfs4 = {.closes_apart = server.terms.nfs4.closes_apart,
+			 .lease = server.terms.nfs4.lease,
 			 .clients = {.binds = server.terms.nfs4.clients.binds,
 				     .spans = server.terms.nfs4.clients.spans}},
 		.gss = contexts_heal(server.terms.gss),
@@ -327,7 +328,7 @@ struct limits server_limits(void)
 		.attributes = attribute(NFS4_ATTR_TYPE) | attribute(NFS4_ATTR_SIZE) |
 			      attribute(NFS4_ATTR_LEASE_TIME) | attribute(NFS4_ATTR_MAXREAD) |
 			      attribute(NFS4_ATTR_MAXWRITE),
-		.lease = 90,
+		.lease = server.terms.nfs4.lease ?: 90,
 		.terse = true,
 		.closes_apart = server.terms.nfs4.closes_apart,
 	};

@@ -26,6 +26,7 @@ struct server4_terms {
 	uint64_t resize_in;	    /* the slot table gets another size */
 	uint64_t busy_in;	    /* SEQUENCE gets NFS4ERR_DELAY */
 	bool closes_apart;	    /* CLOSE does not take the current stateid */
+	uint32_t lease;		    /* seconds; 0: 90 */
 	struct clients_terms clients;
 };
 
