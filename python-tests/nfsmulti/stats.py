@@ -108,20 +108,6 @@ class Ratio:
         return cls._tested(mean, [logs], n, spread)
 
     @classmethod
-    def median_of_logs(cls, logs: Sequence[float]) -> Ratio:
-        """Return the median of the pairs' ratios, of whose logarithms; it has no p.
-
-        Its interval is free of a distribution: the ratios at the ranks between which the median
-        lies in at least 95 % of runs; of nine the second and the eighth (96 %). It takes six pairs.
-        """
-        from scipy import stats  # takes a second to load
-
-        found = sorted(map(math.exp, logs))
-        value, n = statistics.median(found), len(found)
-        rank = int(stats.binom.ppf((1 - _CONFIDENCE) / 2, n, 0.5))
-        return cls(value, found[rank - 1], found[n - rank], n=n) if rank else cls(value, n=n)
-
-    @classmethod
     def unpaired(cls, over: Sample, under: Sample) -> Ratio:
         """Return the ratio of figures above 0 that were measured at different times.
 

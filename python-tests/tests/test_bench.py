@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 import select
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,6 @@ from nfsmulti.bench.cost import (
     OTHER,
     OURS,
     PEER,
-    SCAN,
     SINGLE,
     V3,
     YARDSTICK,
@@ -40,7 +40,7 @@ from nfsmulti.paths import ROOT
 from nfsmulti.processes import Completed, find, run
 from nfsmulti.report import pages
 from nfsmulti.run.cell import run_cell
-from nfsmulti.run.plan import PlannedCell, ordered
+from nfsmulti.run.plan import PlannedCell
 from nfsmulti.scenario import CellSpec
 from nfsmulti.screen import laid_out
 from nfsmulti.summary import Cell, Figures, Server, Status, Summary
@@ -54,8 +54,8 @@ _SHORT = Timing(0.3, 0.0, 1)
 
 
 def test_no_two_cases_have_one_name() -> None:
-    cases = [*CLIENT_COST, *SCAN]
-    assert len({case.name for case in cases}) == len({case.words for case in cases}) == len(cases)
+    names, words = ({getattr(case, one) for case in CLIENT_COST} for one in ("name", "words"))
+    assert len(names) == len(words) == len(CLIENT_COST)
 
 
 def test_choice_of_cases() -> None:
@@ -71,18 +71,21 @@ def test_choice_of_cases() -> None:
 
 
 def _case(name: str) -> Case:
-    return next(case for case in (*CLIENT_COST, *SCAN) if case.name == name)
+    return next(case for case in CLIENT_COST if case.name == name)
 
 
-def _engines(name: str, yardstick: Path | None = Path("y.so")) -> dict[str, CellSpec]:
-    found = cost.client_cost(_case(name), cost.QUICK, Path("/peer/fio"), yardstick)
+def _engines(name: str, **more: Path) -> dict[str, CellSpec]:
+    engines = {YARDSTICK: Path("y.so")} | more
+    found = cost.client_cost(_case(name), cost.QUICK, Path("/peer/fio"), engines)
     return {str(spec.factors["engine"]): spec for spec in found}
 
 
 def test_who_is_held_beside_our_engine_in_which_case() -> None:
     """One connection beside many, version 3 beside 4.1, and reads beside a metadata operation."""
     assert [*_engines("randread 4k d32")] == [OURS, PEER, YARDSTICK]
-    assert [*_engines("randread 4k d32", None)] == [OURS, PEER]
+    assert [spec.factors["engine"] for spec in cost.client_cost(
+        _case("randread 4k d32"), cost.QUICK, Path("/peer/fio"), {}
+    )] == [OURS, PEER]  # fmt: skip
     many = _engines("randread 4k d256 c64")
     assert [*many] == [OURS, PEER, SINGLE]
     assert (many[OURS].options["nconnect"], many[OURS].options["iodepth"]) == (64, 256)
@@ -100,30 +103,14 @@ def test_who_is_held_beside_our_engine_in_which_case() -> None:
     assert entries[OURS].options["size"] == 262144
 
 
-def test_two_builds_run_the_same_in_pairs_but_for_the_options_of_one() -> None:
-    """With a yardstick, but with no other engine; which is first in a pair is drawn."""
-    found = [
-        spec
-        for case in (_case("randread 4k d32"), _case("randread 4k d256 c64"))
-        for spec in cost.client_cost(
-            case, cost.QUICK, None, None, Path("/old.so"), {"timeo": "300", "nconnect": "2"}
-        )
-    ]
-    assert [spec.factors["engine"] for spec in found] == [OURS, OTHER, OURS, OTHER]
-    for ours, other in zip(found[::2], found[1::2], strict=True):
-        more = dict(ours.options.items() - other.options.items())
-        assert more == {"timeo": "300", "nconnect": "2"}
-        assert other.options.keys() - ours.options.keys() == {"ioengine"}
-        assert other.options["ioengine"] == "external:/old.so"
-        factors, options = ours.factors, ours.options
-        assert dataclasses.replace(other, factors=factors, options=options) == ours
-    cells = ordered(found, 9, 1, "workload")
-    pairs = [*zip(cells[::2], cells[1::2], strict=True)]
-    for one, next_one in pairs:
-        assert one.spec.factors["workload"] == next_one.spec.factors["workload"]
-        assert one.repeat == next_one.repeat
-    first = [one.spec.factors["engine"] for one, _ in pairs]
-    assert 4 < first.count(OURS) < 14
+def test_two_builds_run_the_same_and_no_other_engine_does() -> None:
+    for name in ("randread 4k d32", "randread 4k d256 c64", "getattr d32"):
+        found = _engines(name, **{OTHER: Path("/old.so")})
+        assert [*found] == [OURS, OTHER]
+        ours, other = found.values()
+        options = {**ours.options, "ioengine": "external:/old.so"}
+        same = dataclasses.replace(ours, factors=other.factors, options=options)
+        assert (other, ours.options.get("ioengine")) == (same, None)
 
 
 # --- its page ---
@@ -193,24 +180,6 @@ def test_a_bench_mount_of_an_earlier_version_has_its_page(tmp_path: Path) -> Non
     assert re.match(r"\d+ % of the CPU per operation of fio's io_uring engine, 64k reads", said)
 
 
-def test_of_two_builds_the_median_of_the_pairs_tells(tmp_path: Path) -> None:
-    """Each pair ran at a time of its own, and one was disturbed: 0.5 times what the other takes."""
-    case = _case("randread 4k d64")
-    took = (1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8)
-    found = []
-    for at, cpu in enumerate(took, 1):
-        other = dataclasses.replace(_cell(case, PEER, 1), repeat=at, cpu_s=cpu)
-        other = dataclasses.replace(other, id=f"o{at}", factors={**other.factors, "engine": OTHER})
-        part = 9.0 if at == 5 else 0.46 + at / 100
-        ours = dataclasses.replace(_cell(case, OURS, 1), repeat=at, cpu_s=cpu * part, id=f"{at}")
-        found += [other, ours]
-    said = _page(tmp_path, found)
-    assert said.startswith("52 % of the CPU per operation of the other engine, 4k random reads")
-    text = (tmp_path / "report.md").read_text()
-    row = "| 4k random reads, depth 64 | other engine | 0.52 (0.48 to 0.55) | 1.00 (1.00 to 1.00) |"
-    assert f"{row} 1.00 (1.00 to 1.00) |" in text
-
-
 def test_a_run_that_failed_is_left_out_and_told(tmp_path: Path) -> None:
     case = _case("write 4k d32")
     found = _made([case.name])
@@ -257,8 +226,8 @@ def _only(found: list[CellSpec], engine: str) -> PlannedCell:
     return PlannedCell("one", 1, 1, spec)
 
 
-def _on_sink(case: Case, engine: str, folder: Path, yardstick: Path | None = None) -> Cell:
-    planned = _only(cost.client_cost(case, _SHORT, None, yardstick), engine)
+def _on_sink(case: Case, engine: str, folder: Path, **more: Path) -> Cell:
+    planned = _only(cost.client_cost(case, _SHORT, None, more), engine)
     return _run(planned, OnSink(choose_cores()), folder)
 
 
@@ -313,16 +282,10 @@ def test_a_yardstick_is_measured(tmp_path: Path) -> None:
     headers = [f"-I{ROOT}/engine/fio", f"-I{headers_of(like)}"]
     argv = [compiler, *_FLAGS, *headers, "-o", str(library), str(tmp_path / "y.c")]
     run(argv, timeout=60).check()
-    found = _on_sink(Case("randread", "4k", 8), YARDSTICK, tmp_path, peers.yardstick(library))
+    engine = dict([peers.other_engine(library)])
+    assert [*engine] == [YARDSTICK]
+    found = _on_sink(Case("randread", "4k", 8), YARDSTICK, tmp_path, **engine)
     assert found.status == "done", found.why
-
-
-def test_a_yardstick_that_fio_does_not_load_ends_it(tmp_path: Path) -> None:
-    """Before fio's source is fetched for the peer. A source is what 0.6.0 took."""
-    (tmp_path / "y.c").write_text(_YARDSTICK)
-    for name, why in (("y.so", "there is no such file"), ("y.c", "fio does not load it")):
-        with pytest.raises(HarnessError, match=rf"--yardstick .*/{name}: {why}"):
-            call_harness("bench", "client-cost", "--yardstick", str(tmp_path / name))
 
 
 def test_a_peer_is_built_in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -355,40 +318,36 @@ def test_a_sink_that_ends_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> 
         Sink(["--no-such"]).__enter__()
 
 
-def test_what_is_no_build_for_this_fio_ends_it(tmp_path: Path) -> None:
-    """Before anything runs; so does an option that the engine lacks."""
+def test_what_is_no_engine_for_this_fio_ends_it(tmp_path: Path) -> None:
+    """Before anything runs, and before fio's source is fetched for the peer."""
     (tmp_path / "no.so").write_text("no library\n")
     content = Engine.built().library.read_bytes()
     (tmp_path / "old.so").write_bytes(re.sub(rb"\0fio-3\.\d", b"\0fio-2.9", content))
     results = tmp_path / "results"
-    for words, why in (
-        (["--engine", str(tmp_path / "missing.so")], "missing.so: there is no such file"),
-        (["--engine", str(tmp_path / "no.so")], "no.so: fio does not find nfsmulti's engine in it"),
-        (["--engine", str(tmp_path / "old.so")], "old.so: built for fio-2.9"),
-        (["--option", "timeoo=3"], "--option timeoo=3: write NAME=VALUE, of the engine's options"),
-        (["--option", "pool=nfs://nas/e"], "--option pool=nfs://nas/e: write NAME=VALUE"),
-        (["--option", "timeo"], "--option timeo: write NAME=VALUE"),
-        (["--option", "discard=2"], "--option discard=2: fio refuses this value"),
+    for name, why in (
+        ("missing.so", "there is no such file"),
+        ("no.so", "fio does not load it"),
+        ("old.so", "built for fio-2.9"),
     ):
-        with pytest.raises(HarnessError) as caught:
-            call_harness("bench", "client-cost", "--results", str(results), *words)
-        assert why in caught.value.what
-        assert "\n" not in caught.value.what
+        words = ["--results", str(results), "--engine", str(tmp_path / name)]
+        with pytest.raises(HarnessError, match=f"--engine .*/{name}: {why}[^\n]*"):
+            call_harness("bench", "client-cost", *words)
     assert not results.exists()
 
 
 def test_two_builds_run_side_by_side(tmp_path: Path) -> None:
-    """One has an option that the other's command lacks."""
-    words = ["--quick", "--repeat", "1", "--case", "read 16k d16", "--results", str(tmp_path)]
-    call_harness("bench", "client-cost", *words, "--option", "timeo=300").check()
-    cells = json.loads((tmp_path / "summary.json").read_text())["cells"]
+    library = tmp_path / "libother.so"
+    shutil.copy(Engine.built().library, library)
+    results = tmp_path / "results"
+    words = ["--quick", "--repeat", "1", "--case", "read 64k d8", "--results", str(results)]
+    call_harness("bench", "client-cost", *words, "--engine", str(library)).check()
+    cells = json.loads((results / "summary.json").read_text())["cells"]
     assert {
-        cell["factors"]["engine"]: (cell["status"], "--timeo=300" in cell["command"])
+        cell["factors"]["engine"]: (cell["status"], f"external:{library}" in cell["command"])
         for cell in cells
-    } == {OURS: ("done", True), OTHER: ("done", False)}
-    text = (tmp_path / "report.md").read_text()
-    assert " the same build without timeo=300, 16k reads" in text
-    assert hashlib.sha256(Engine.built().library.read_bytes()).hexdigest()[:12] in text
+    } == {OURS: ("done", False), OTHER: ("done", True)}
+    digest = hashlib.sha256(library.read_bytes()).hexdigest()[:12]
+    assert f"libother.so (sha256 {digest}), 64k reads" in (results / "report.md").read_text()
 
 
 def test_jobs_that_hang_are_ended(tmp_path: Path) -> None:
@@ -414,7 +373,7 @@ def test_jobs_that_hang_are_ended(tmp_path: Path) -> None:
 
 def test_list_shows_all_cases() -> None:
     done = call_harness("bench", "client-cost", "--list").check()
-    assert done.stdout.splitlines() == [case.name for case in (*CLIENT_COST, *SCAN)]
+    assert done.stdout.splitlines() == [case.name for case in CLIENT_COST]
 
 
 def test_a_bench_leaves_its_report(tmp_path: Path) -> None:

@@ -66,15 +66,6 @@ def _as_scipy(ratio: Ratio, tested: Any) -> None:
     assert ratio.ends == pytest.approx((math.exp(interval.low), math.exp(interval.high)))
 
 
-def test_the_median_of_pairs_lies_between_two_of_them() -> None:
-    """Of nine between the second and the eighth, which a pair that was disturbed does not move."""
-    logs = [math.log(at) for at in (0.91, 9.0, 0.95, 0.93, 0.90, 0.97, 0.10, 0.94, 0.96)]
-    ratio = Ratio.median_of_logs(logs)
-    assert (ratio.text, ratio.n, ratio.spans_one) == ("0.94 (0.90 to 0.97)", 9, False)
-    assert Ratio.median_of_logs(logs[:6]).text == "0.94 (0.90 to 9.00)"
-    assert Ratio.median_of_logs(logs[:5]).text == "0.93"
-
-
 def test_enough_repeats_tell_in_four_of_five_runs() -> None:
     # Textbook: an effect of 0.5 standard deviations takes 34 pairs, of 0.8 it takes 15 (J. Cohen,
     # two-sided 0.05, power 0.80).

@@ -18,7 +18,6 @@ from nfsmulti.bench import cost, peers, stall
 from nfsmulti.bench.cost import Case, Timing
 from nfsmulti.bench.sink import Sink
 from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import Engine
 from nfsmulti.folders import own_folder
 from nfsmulti.paths import COMMAND, RESULTS, shown
 from nfsmulti.report import pages
@@ -192,35 +191,20 @@ def measure(
         raise SystemExit(1)
 
 
-def client_cost(
-    yardstick: Path | None, engine: Path | None, option: Sequence[str] | None, **given: Any
-) -> None:
-    """Measure beside fio's own nfs engine, or another build of ours, run by run."""
+def client_cost(engine: Path | None, **given: Any) -> None:
+    """Measure beside fio's own nfs engine, and an engine of the user's, run by run."""
     options = Options(**given)
-    builds = bool(engine or option)
-    if builds:
-        pairs = cost.QUICK_PAIRS if options.quick else cost.PAIRS
-        options = dataclasses.replace(options, repeat=options.repeat or pairs)
-    more = cost.SCAN if builds or options.case or options.listed else ()
-    cases = options.chosen((*cost.CLIENT_COST, *more))
-    own = peers.own_options(option or [])
-    other = peers.other_build(engine or Engine.built().library) if builds else None
+    cases = options.chosen(cost.CLIENT_COST)
+    other = dict([peers.other_engine(engine)] if engine else [])
     place = OnSink(choose_cores())
-    limit = yardstick and peers.yardstick(yardstick)
-    plain = not builds and any(not case.version and not case.operation for case in cases)
+    plain = cost.OTHER not in other and any(
+        not case.version and not case.operation for case in cases
+    )
     peer = peers.peer_fio(_out.print) if plain else None
     about = place.about
-    if yardstick:
-        about["yardstick"] = yardstick.name
-    if other:
-        about[cost.OURS] = peers.fingerprint(Engine.built().library)
-        which = f"{shown(engine)} ({peers.fingerprint(other)})" if engine else "the same build"
-        about[cost.OTHER] = which + (f" without {', '.join(option)}" if option else "")
-    specs = [
-        spec
-        for case in cases
-        for spec in cost.client_cost(case, options.timing, peer, limit, other, own)
-    ]
+    for name, file in other.items():
+        about[name] = f"{shown(file)} ({peers.fingerprint(file)})"
+    specs = [spec for case in cases for spec in cost.client_cost(case, options.timing, peer, other)]
     measure("client-cost", options, specs, place, about)
 
 

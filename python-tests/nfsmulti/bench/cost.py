@@ -28,7 +28,7 @@ from nfsmulti.units import parse_size
 
 # --- what is measured ---
 
-# What engines are called. OTHER is another build of ours, or ours without some options: a run's
+# What engines are called. OTHER is another build of ours, and YARDSTICK no engine of ours: a run's
 # place says which. SINGLE, V3 and DATA are the engine under test itself, otherwise than in the
 # case.
 OURS, PEER, YARDSTICK, IO_URING = "nfsmulti", "fio nfs", "plain sockets", "io_uring"
@@ -95,19 +95,7 @@ CLIENT_COST = (
     Case("read", "64k", 8, version="4.1"),
     Case("randread", "4k", 32, operation="getattr"),
 )
-# What two builds of our engine are compared on as well: which depths and sizes gain, which lose.
-SCAN = (
-    *(
-        Case("randread", bs, depth)
-        for bs in ("4k", "8k", "16k")
-        for depth in (8, 16, 32, 64, 128)
-        if (bs, depth) not in (("4k", 8), ("4k", 32), ("4k", 128))
-    ),
-    Case("read", "16k", 16),
-    Case("read", "64k", 32),
-    Case("read", "1m", 32),
-)
-_ORDER = {case.words: at for at, case in enumerate((*CLIENT_COST, *SCAN))}
+_ORDER = {case.words: at for at, case in enumerate(CLIENT_COST)}
 
 # --- what fio runs ---
 
@@ -132,35 +120,25 @@ class Timing:
 
 FULL = Timing(5.0, 0.5, 5)
 QUICK = Timing(1.0, 0.2, 3)
-# Repeats of two builds of our engine: six pairs are the fewest with an interval of their median.
-PAIRS, QUICK_PAIRS = 9, 6
 
 
 def client_cost(
-    case: Case,
-    timing: Timing,
-    peer: Path | None,
-    yardstick: Path | None,
-    other: Path | None = None,
-    own: Mapping[str, str] | None = None,
+    case: Case, timing: Timing, peer: Path | None, engines: Mapping[str, Path]
 ) -> list[CellSpec]:
     """Return what each engine runs for a case: ours, then those that take it.
 
-    `peer` is a fio that has the nfs engine, `yardstick` an engine. {url} and {port} in an
-    option are the server's. `other` is another build of ours, and then the only one beside it but
-    the yardstick; `own` are options that ours alone gets.
+    `peer` is a fio that has the nfs engine. {url} and {port} in an option are the server's.
+    `engines` may have a YARDSTICK; or OTHER, which is then the only one beside ours.
     """
-    found = [_ours(case, timing, OURS, case, own)]
-    if other:
-        found.append(_ours(case, timing, OTHER, case, {"ioengine": f"external:{other}"}))
+    found = [_ours(case, timing, OURS, case)]
+    if other := engines.get(OTHER):
+        return [*found, _ours(case, timing, OTHER, case, {"ioengine": f"external:{other}"})]
     plain = not case.version and not case.operation
     if peer and plain:
         found.append(_peer(case, timing, peer))
-    if yardstick and plain and case.connections == 1:
-        words: Options = {"ioengine": f"external:{yardstick}", "port": "{port}", "size": "1g"}
+    if (other := engines.get(YARDSTICK)) and plain and case.connections == 1:
+        words: Options = {"ioengine": f"external:{other}", "port": "{port}", "size": "1g"}
         found.append(_spec(case, YARDSTICK, timing, words, client="other"))
-    if other:
-        return found
     if case.alone:
         found.append(_ours(case, timing, SINGLE, dataclasses.replace(case, connections=1)))
     if case.version:
@@ -268,8 +246,7 @@ class Pair:
     def ratio(self, figure: Figure) -> Ratio | None:
         """Return a figure of ours as a ratio to theirs; None where no repeat has both."""
         figures: dict[str, Take] = {"cpu": self.cost, "rate": measures.IOPS, "p50": _p50}
-        of_logs = Ratio.median_of_logs if self.beside == OTHER else Ratio.of_logs
-        return cells.ratio(self.ours, self.theirs, figures[figure], of_logs)
+        return cells.ratio(self.ours, self.theirs, figures[figure])
 
     def value(self) -> float:
         """Return the ratio of CPU time per operation, by which workloads are ranked."""
@@ -355,11 +332,6 @@ def _answer_table(pairs: Sequence[Pair], held: Sequence[Pair]) -> Table:
         ]
         for one in pairs
     ]
-    if held[0].beside == OTHER:  # an interval of a median has no middle
-        headings[-3:] = ["nfsmulti, µs/op", "IOPS ratio", "p50 ratio"]
-        for row, one in zip(rows, pairs, strict=True):
-            cpu, rate, p50 = (texts.ratio(one.ratio(figure)) for figure in RATIOS)
-            row[2:] = [cpu, row[3], rate, p50]
     return dataclasses.replace(varying(headings, rows, 2), title=title)
 
 
@@ -401,10 +373,7 @@ _READING = {
         " its core: near 100 % it is the limit, and not the client.",
         f"“{SINGLE}”, “{V3}” and “{DATA}” are nfsmulti itself: on one connection at the same depth;"
         " over NFSv3 beside NFSv4.1, which fio's nfs engine lacks; and reading beside GETATTR.",
-        f"A ratio to the “{OTHER}” is the median of the pairs' ratios. Its interval goes from one"
-        " pair's ratio to another's, by size: of nine from the second to the eighth (96 %), of six"
-        " from the first to the last (97 %). Fewer pairs have none.",
-        f"“{YARDSTICK}” is the yardstick, the engine that --yardstick names: the least that plain"
+        f"“{YARDSTICK}” is the yardstick, an engine that --engine names: the least that plain"
         " sockets need for the same calls. It is a limit, not a client: one connection, headers"
         " encoded once, and no names, checks, retransmission, reconnecting or COMMIT.",
         "TCP is the kernel's. Every engine sends with the system's congestion control (Conditions),"

@@ -152,7 +152,6 @@ def ratio(
     over: Iterable[Cell],
     under: Iterable[Cell],
     measure: Take,
-    of_logs: Callable[[Sequence[float]], Ratio] = Ratio.of_logs,
 ) -> Ratio | None:
     """Return a figure's ratio, paired by repeat; None where no repeat has it on both sides.
 
@@ -179,7 +178,7 @@ def ratio(
         one, other = (block[repeat] for block in blocks)
         for key in one.keys() & other.keys():
             logs.setdefault(key, {})[repeat] = math.log(one[key] / other[key])
-    return of_logs(by_repeat(logs.values())) if logs else None
+    return Ratio.of_logs(by_repeat(logs.values())) if logs else None
 
 
 def _key(cell: Cell, varied: Collection[str]) -> _Key:
