@@ -4,19 +4,16 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from run_helpers import made_record, own_cells, run_one
 
 from nfsmulti.fiorun import FioReport
-from nfsmulti.lab import guest, kernel_server
-from nfsmulti.run import start, watch
+from nfsmulti.run import watch
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.watch import Sample, Watch
 from nfsmulti.scenario import Scale
-from nfsmulti.stories import SCENARIOS
 
 
 def _report(*milliseconds: int) -> FioReport:
@@ -84,7 +81,9 @@ def test_cpu_can_be_that_of_some_processors() -> None:
 
 
 @pytest.mark.parametrize("scenario", ["randread", "sio"])  # whose jobs are processes, and threads
-def test_each_job_takes_the_time_as_its_io_begins_and_ends(tmp_path: Path, scenario: str) -> None:
+def test_each_job_takes_the_time_as_its_io_begins_and_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scenario: str
+) -> None:
     mount, work = tmp_path / "mount", tmp_path / "it's here"
     mount.mkdir()
     specs = own_cells(scenario, Scale(True, 0.3))
@@ -94,10 +93,11 @@ def test_each_job_takes_the_time_as_its_io_begins_and_ends(tmp_path: Path, scena
     place, asked = OnPool(str(mount)), list[str]()
 
     def client() -> str:
-        asked.append(watch.local())
+        asked.append(local())
         return asked[-1]
 
-    place.client = client
+    local = watch.local
+    monkeypatch.setattr(watch, "local", client)
     cell = run_one(record, place)
     assert asked
     assert cell.status == "done", cell.why
@@ -131,45 +131,3 @@ def test_a_labs_server_is_its_processes_alone() -> None:
     assert own.user + own.system - 0.05 <= mine <= again.user + again.system + 0.05
     gone = Sample.of(watch.of_processes(lambda: [1 << 30])())
     assert gone.busy == 0
-
-
-def test_a_guests_own_server_is_asked_by_its_cgroup(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (stat := tmp_path / "cpu.stat").write_text("usage_usec 2500000\n")
-    monkeypatch.setattr(kernel_server, "cpu_stat", lambda: stat)
-    own, other = "nfs://10.0.2.15/", "nfs://127.0.0.1/"
-    assert not OnPool(own).apart
-    monkeypatch.setattr(guest, "inside", lambda: True)
-    assert not OnPool(other).apart
-    assert not OnPool(own, "ssh nas").apart
-    assert OnPool("nfs://[fd02::15]/").apart
-    with OnPool(own) as place:
-        assert place.ask
-        assert Sample.of(place.ask()).busy / watch.TICKS == 2.5
-        assert place.client is not watch.local
-
-
-def test_hosts_that_run_the_jobs_are_not_where_it_is_told_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(guest, "inside", lambda: True)
-    dd = SCENARIOS["dd"]
-    plan = replace(made_record(tmp_path, "dd", dd.cells(Scale())).plan, pool="nfs://10.0.2.15/")
-    assert start._place(dd, plan)["apart"]
-    assert "apart" not in start._place(dd, replace(plan, hosts="a"))
-
-
-def test_a_cgroups_work_and_all_work_by_the_clock(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Ticks that were lost count, too: of 60 s of each processor it was idle for 10 s."""
-    (stat := tmp_path / "cpu.stat").write_text("usage_usec 2500000\nuser_usec 1\n")
-    (uptime := tmp_path / "uptime").write_text("60.00 1.00\n")
-    number = watch.processors()
-    text = f"cpu 1 2 3 {number * 900} {number * 100} 4 5 6 7 8\ncpu0 1\nDirty: 1\nCached: 1\n"
-    monkeypatch.setattr(watch, "local", lambda: text)
-    monkeypatch.setattr(watch, "_UPTIME", uptime)
-    group, every = (Sample.of(watch.by_clock(one)()) for one in (stat, None))
-    assert [one.busy / watch.TICKS for one in (group, every)] == [2.5, 50 * number]
-    assert [one.had / watch.TICKS for one in (group, every)] == [60 * number] * 2

@@ -17,7 +17,6 @@ NFSD = Path("/proc/fs/nfsd")
 _SECONDS = 60.0
 _THREADS, _PORTS, _GRACE = NFSD / "threads", NFSD / "portlist", NFSD / "v4_end_grace"
 _RDMA = "rdma 20049"
-_CGROUPS = Path("/sys/fs/cgroup")
 
 
 _exported = ["sec=sys"]
@@ -97,22 +96,6 @@ def start(threads: int = 8) -> None:
     run(["rpc.nfsd", str(threads)], timeout=_SECONDS).check()
     if _RDMA not in _PORTS.read_text().splitlines():
         _PORTS.write_text(_RDMA)
-
-
-def cpu_stat() -> Path:
-    """Put its threads into a cgroup, and return the cpu.stat that tells what they work there.
-
-    Those of a server that restarts later are in none.
-    """
-    if not (_CGROUPS / "cgroup.procs").exists():
-        run(["mount", "-t", "cgroup2", "none", str(_CGROUPS)], timeout=_SECONDS).check()
-    group = _CGROUPS / "nfsd"
-    group.mkdir(exist_ok=True)
-    for name in Path("/proc").glob("[0-9]*/comm"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it may have ended
-            if name.read_text() == "nfsd\n":
-                (group / "cgroup.procs").write_text(name.parent.name)
-    return group / "cpu.stat"
 
 
 def end_grace() -> None:

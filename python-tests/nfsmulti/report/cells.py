@@ -204,7 +204,8 @@ def cpu_measure(run: Iterable[Cell]) -> Measure:
     return measures.MACHINE_CPU if any(map(measures.MACHINE_CPU, run)) else measures.JOBS_CPU
 
 
-_LOOPBACK = re.compile(r"//(127\.|\[::1\])")
+# Of this machine itself, or of the guest that the run was made in.
+_OWN = re.compile(r"//(127\.|\[::1\]|10\.0\.2\.1[56]\b|\[fd02::15\])")
 
 
 def client_cpu(summary: Summary) -> tuple[str, Take]:
@@ -212,18 +213,11 @@ def client_cpu(summary: Summary) -> tuple[str, Take]:
 
     A mount works beside fio's jobs, which are no measure of it where a server shares its machine.
     """
-    place, pool = summary.place, str(summary.place.get("pool") or "")
 
     def of_jobs(cell: Cell) -> float | None:
         return None if cell.factors.get("client") == "mount" else measures.JOBS_CPU(cell)
 
-    def rest(cell: Cell) -> float | None:
-        machine, server = measures.MACHINE_CPU(cell), measures.SERVER_CPU(cell)
-        return machine - server if machine and server else None
-
-    if place.get("apart"):
-        return "its machine but for the server", rest
-    if place.get("kind") != "pool" or _LOOPBACK.search(pool):
+    if summary.place.get("kind") != "pool" or _OWN.search(str(summary.place.get("pool"))):
         return "fio's jobs", of_jobs
     cost = cpu_measure(summary.done)
     return "its whole machine" if cost is measures.MACHINE_CPU else "fio's jobs", cost

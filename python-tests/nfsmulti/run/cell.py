@@ -78,9 +78,9 @@ def run_cell(planned: PlannedCell, place: Target, engine: Engine, run: Path, tic
             sampler = Sampler(work)
             mounts = [] if place.remote else mountstats.folders(argv)
             before = mountstats.sums(mounts)
-            client = Watch(place.client, _POLL_SECONDS, place.cpus)
+            client = Watch(watch.local, _POLL_SECONDS, place.cpus)
             restarting = Restarting(spec, place, work, functools.partial(_begun, place, engine))
-            with restarting, Watch(place.ask, place.interval) as server, client:
+            with restarting, Watch(place.ask) as server, client:
                 result = _watched(argv, sampler, place, spec, tick, restarting)
                 restart = None if trouble(result) else restarting.told(result.stats)
             if place.remote:

@@ -19,14 +19,14 @@ from urllib.parse import parse_qs, quote, urlsplit
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.hosts import RemoteFio, parse_hosts
-from nfsmulti.lab import Lab, LabConfig, Limits, guest, kernel_server
-from nfsmulti.lab.guest import ADDRESS6, ADDRESSES, EXPORT, Mount
+from nfsmulti.lab import Lab, LabConfig, Limits
+from nfsmulti.lab.guest import ADDRESSES, EXPORT, Mount
 from nfsmulti.lab.network import Network, batch
 from nfsmulti.machine import memory, versions
 from nfsmulti.paths import COMMAND, write_files
 from nfsmulti.pool import CellMounts, mount_ports, mount_source, mounts, pool_lines
 from nfsmulti.processes import Process, run
-from nfsmulti.run.watch import Ask, by_clock, by_command, local, of_processes
+from nfsmulti.run.watch import Ask, by_command, local, of_processes
 from nfsmulti.scenario import OWN_SERVER, CellSpec, GuestPlace, OwnPool
 from nfsmulti.summary import Cell
 
@@ -52,9 +52,8 @@ class Target(Protocol):
     `enter` are the words that lead to where clients are, `variables` their environment there.
     `directory` holds all files of the jobs on the server, "" for the export's root. `scratch` is
     where fio's own files go while it runs, None for where they stay. `remote` runs it where that is
-    on other hosts. `ask` asks the server for its processors and memory, every `interval` seconds,
-    None where that cannot be done, and `client` this machine. `cpus` are the processors whose work
-    counts, None for all.
+    on other hosts. `ask` asks the server for its processors and memory, None where that cannot be
+    done. `cpus` are the processors whose work counts, None for all.
     `remedy` says what to do where no cell can be run.
     """
 
@@ -64,8 +63,6 @@ class Target(Protocol):
     scratch: Path | None = None
     remote: RemoteFio | None = None
     ask: Ask | None = None
-    interval: float = 1.0
-    client: Ask = staticmethod(local)
     cpus: Collection[int] | None = None
     remedy: str | None = None
 
@@ -209,21 +206,8 @@ class OnPool(Target):
         self._mounted = CellMounts()
         self.ask = by_command(server_command) if server_command else None
 
-    def __enter__(self) -> Self:
-        if self.apart:
-            self.ask, self.interval = by_clock(kernel_server.cpu_stat()), 0.1
-            self.client = by_clock()
-        return self
-
     def __exit__(self, *_: object) -> None:
         self._mounted.end()
-
-    @property
-    def apart(self) -> bool:
-        """Whether its server works on this machine, and is told apart: the guest's own."""
-        hosts = {urlsplit(url).hostname for url in self._urls}
-        own = {*ADDRESSES, ADDRESS6}
-        return not self.ask and guest.inside() and bool(hosts) and hosts <= own
 
     @property
     def offers(self) -> OwnPool:

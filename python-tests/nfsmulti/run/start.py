@@ -191,8 +191,6 @@ def _place(scenario: Story, plan: Plan) -> dict[str, Any]:
         hosts = {"hosts": [host.text for host in parse_hosts(plan.hosts)]} if plan.hosts else {}
         place: dict[str, Any] = {"kind": "pool", "pool": plan.pool, "limits": {}, **hosts}
         if not hosts:  # the devices that lead to its servers, with their rates in bit/s
-            if OnPool(plan.pool, plan.server_command).apart:
-                place["apart"] = True
             addresses = (path.address for path in read_pool(plan.pool) if path.address)
             place["links"] = links(addresses)
         if plan.server_command and (memory := server_memory(plan.server_command)):

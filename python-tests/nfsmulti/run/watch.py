@@ -128,31 +128,10 @@ def of_processes(pids: Callable[[], Iterable[int]]) -> Ask:
     def ask() -> str:
         text = local()
         had = sum(map(int, text.split("\n", 1)[0].split()[1:9]))
-        return _counting(text, sum(map(_ticks, pids())), had)
+        busy = sum(map(_ticks, pids()))
+        return f"cpu {busy} 0 0 {had - busy} 0 0 0 0\n{text.partition(chr(10))[2]}"
 
     return ask
-
-
-def by_clock(stat: Path | None = None) -> Ask:
-    """Return what asks it for what those of a cgroup have, by its cpu.stat; without for all work.
-
-    An emulated processor may lose ticks, by which /proc/stat counts work: time that passed, idle
-    time and cgroups' work are the clock's, and so are both answers.
-    """
-
-    def ask() -> str:
-        text = local()
-        idle = sum(map(int, text.split("\n", 1)[0].split()[4:6]))
-        had = round(_uptime() * TICKS * processors())
-        worked = int(stat.read_text().split()[1]) * TICKS // 1_000_000 if stat else had - idle
-        return _counting(text, worked, had)
-
-    return ask
-
-
-def _counting(text: str, busy: int, had: int) -> str:
-    """Return what local() gave, with other ticks: worked, of those that there were."""
-    return f"cpu {busy} 0 0 {had - busy} 0 0 0 0\n{text.partition(chr(10))[2]}"
 
 
 def _ticks(pid: int) -> int:
