@@ -150,7 +150,6 @@ def test_the_pages_of_a_run(name: str, tmp_path: Path) -> None:
     assert -1 not in at
     assert at == sorted(at)
     assert "percentiles are of the bins of all jobs and repeats together" in text
-    assert "Each host" not in text
 
     for words in (text, re.sub(r"<svg.*?</svg>", "", page, flags=re.DOTALL)):
         assert not _NO_FIGURE.search(words)
@@ -439,19 +438,6 @@ _EACH = "on each of 2 hosts"
 )  # fmt: skip
 def test_what_a_page_says(run: Summary, said: tuple[str, ...], never: str) -> None:
     assert unlike(run, said, never) == []
-
-
-def test_hosts_are_shown_each_and_in_sum() -> None:
-    made = made_runs.Maker("dd", repeats=2)
-    made.add({"client": "pool", "direction": "write", "streams": 2}, write=300e6, jobs=2)
-    jobs = [
-        dataclasses.replace(job, host=host, write_bytes_per_s=rate)
-        for job, host, rate in zip(made.cells[0].jobs, _HOSTS, (100e6, 200e6), strict=True)
-    ]
-    text = report_of(changed(made.summary(), jobs=jobs))
-    for host, rate in (("h1", 100), ("h2", 200), ("in sum", 300)):
-        row = f"| client pool, direction write, streams 2 | {host} | {rate} | 0.0 | 2 |"
-        assert row in text
 
 
 # --- fsperf ---

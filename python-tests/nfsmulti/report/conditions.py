@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Under which conditions a run was made: where (summary.place) and on what (environment.json).
-
-And what each host did meanwhile (`run --hosts`).
-"""
+"""Under which conditions a run was made: where (summary.place) and on what (environment.json)."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,10 +10,8 @@ from typing import Any
 from nfsmulti import texts, typed
 from nfsmulti.paths import ROOT
 from nfsmulti.report import cells
-from nfsmulti.report.measures import WAYS
-from nfsmulti.report.story import Section
-from nfsmulti.stats import AGREE_PERCENT, Sample
-from nfsmulti.summary import Cell, Summary
+from nfsmulti.stats import AGREE_PERCENT
+from nfsmulti.summary import Summary
 from nfsmulti.texts import Table
 from nfsmulti.units import parse_rate
 
@@ -34,7 +28,6 @@ _UNSETTLED = (
     " to tell: --runtime makes them longer"
 )
 _SHOWN = 4  # of a list of more than twice as many
-_ALL = "in sum"
 
 
 def table(summary: Summary, environment: Mapping[str, Any]) -> Table:
@@ -172,35 +165,3 @@ def flat(data: Any, name: str = "") -> list[list[str]]:
     if data is None or data == "":
         return []
     return [[name, " ".join(str(data).replace(f"{ROOT}/", "").split())]]
-
-
-# --- what hosts did ---
-
-
-def by_host(summary: Summary) -> list[Section]:
-    """Lay out bytes per second and IOPS by host, folded; nothing where one host ran it all."""
-    hosts = sorted({job.host for cell in summary.done for job in cell.jobs if job.host})
-    if len(hosts) < 2:
-        return []
-    rows = []
-    for name, found in cells.by_name(summary.done).items():
-        for host in (*hosts, _ALL):
-            rate = Sample.of(_sum(cell, host, "bytes_per_s") / 1e6 for cell in found)
-            operations = Sample.of(_sum(cell, host, "iops") for cell in found)
-            rows.append([
-                name, host, texts.mean(rate), texts.cv(rate), texts.count(rate),
-                texts.mean(operations), texts.cv(operations),
-            ])  # fmt: skip
-    headings = ["cell", "host", "MB/s", "CV %", "n", "IOPS", "CV %"]
-    words = "Sums of each host's jobs, as its fio measured them; all hosts ran at once."
-    table = Table(headings, rows, text_columns=2)
-    return [Section("Each host", [words], [table], folded=True)]
-
-
-def _sum(cell: Cell, host: str, figure: str) -> float:
-    return math.fsum(
-        getattr(job, f"{way}_{figure}")
-        for job in cell.jobs
-        if host in (_ALL, job.host)
-        for way in WAYS
-    )

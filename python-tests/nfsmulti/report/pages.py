@@ -114,7 +114,6 @@ def contents(
     ]
     if summary.done:
         sections += [details.section(summary, names), *details.calls(summary, names)]
-        sections += conditions.by_host(summary)
         points = [*story.reading, _FIGURES]
         sections.append(Section("How to read it", points=points, folded=True))
     sections += [
