@@ -41,8 +41,7 @@ def laid_out(table: Table) -> rich.table.Table:
         wraps = table.text_wraps and table.holds_text(column)
         found.add_column(heading, justify=side, no_wrap=not wraps, overflow="fold")
     for row in table.rows:
-        styled = (Text(cell, table.styles[cell]) if cell in table.styles else cell for cell in row)
-        found.add_row(*styled)
+        found.add_row(*row)
     return found
 
 

@@ -7,8 +7,8 @@ import datetime
 import math
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from nfsmulti.stats import MOST_REPEATS, Ratio, Sample
 
@@ -166,8 +166,7 @@ def command_words(command: str) -> list[str]:
 class Table:
     """A table: the first `text_columns` and the last `ending_text_columns` hold words.
 
-    In a terminal words wrap where `text_wraps`, figures never; `styles` are rich's, for cells that
-    say just that.
+    In a terminal words wrap where `text_wraps`, figures never.
     """
 
     headings: Sequence[str]
@@ -176,7 +175,6 @@ class Table:
     text_columns: int = 1
     ending_text_columns: int = 0
     text_wraps: bool = False
-    styles: Mapping[str, str] = field(default_factory=dict)
 
     def holds_text(self, column: int) -> bool:
         """Tell whether a column, counted from 0, holds words; the others hold figures."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import EllipsisType
 from typing import Any, NoReturn
 
+import kernel_nfsd
 import pytest
 from engine_c import CData, ffi
 from hypothesis import HealthCheck, settings
@@ -38,7 +39,6 @@ from nfsmulti.lab import (
     Kerberos,
     Lab,
     LabConfig,
-    kernel_server,
 )
 from nfsmulti.machine import versions
 from nfsmulti.processes import Completed, find, run
@@ -49,6 +49,7 @@ pytest_plugins = ("in_guest", "limits", "scripted_jobs", "standstill")
 _HARNESS_SECONDS = 240.0
 _LABS = pytest.StashKey[list[Lab]]()
 _LOG_SIZES = pytest.StashKey[dict[Path, int]]()
+_LOGGED = 20  # lines of a server's log, at most
 
 # ./nfsmulti test loads the sanitizers' runtime into this process, for `testlib`. The programs that
 # tests start shall not inherit it: `engine` hands it to fio.
@@ -303,8 +304,8 @@ def local_fio(engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) ->
 def server_mended() -> Iterator[None]:
     """See to it that the guest's server runs, and that its grace period is over."""
     yield
-    kernel_server.start()
-    kernel_server.end_grace()
+    kernel_nfsd.start()
+    kernel_nfsd.end_grace()
 
 
 @pytest.fixture
@@ -328,7 +329,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Bring back the servers that an earlier test has stopped, and note where their logs end."""
     labs = item.session.stash.get(_LABS, [])
     for lab in labs:
-        lab.bring_back()
+        for one in (*([lab.kdc] if lab.config.kerberos else []), *lab.servers):
+            one.start()
     servers = [server for lab in labs for server in lab.servers]
     item.stash[_LOG_SIZES] = {server.log: server.log.stat().st_size for server in servers}
 
@@ -342,6 +344,8 @@ def pytest_runtest_makereport(
     labs = item.session.stash.get(_LABS, []) if report.failed else []
     for server in (server for lab in labs for server in lab.servers):
         begin = item.stash.get(_LOG_SIZES, {}).get(server.log, 0)
-        if said := server.log_tail(begin=begin):
+        lines = server.log.read_bytes()[begin:].decode(errors="replace").splitlines()
+        if lines:
+            said = "\n".join(lines[-_LOGGED:])
             report.sections.append((f"nfs-ganesha {server.endpoint.address}", said))
     return report

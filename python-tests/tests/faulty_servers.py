@@ -11,12 +11,13 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import ClassVar
 
+import kernel_nfsd
 from fault_cells import FILE, Cell, Fault, Left, RunningJob, files_of, put_files
 from lab_faults import FaultKind, Faults
 
 from jobs import Fio
 from nfsmulti.fiorun import Engine, Options
-from nfsmulti.lab import Instances, Lab, LabConfig, kernel_server
+from nfsmulti.lab import Instances, Lab, LabConfig
 from nfsmulti.lab.guest import ADDRESS6, ADDRESSES, EXPORT
 from nfsmulti.pool import RDMA_PORT, ask_rdma
 from nfsmulti.processes import run
@@ -110,7 +111,7 @@ def _set_address(how: str, address: str = ADDRESSES[1]) -> None:
     _do("ip", "address", how, f"{address}/24", "dev", _DEVICE)
 
 
-SERVER_AWAY: Acts = (kernel_server.stop, kernel_server.start)
+SERVER_AWAY: Acts = (kernel_nfsd.stop, kernel_nfsd.start)
 LINK_DOWN: Acts = (
     lambda: _do("ip", "link", "set", _DEVICE, "down"),
     lambda: _do("ip", "link", "set", _DEVICE, "up"),
@@ -184,5 +185,5 @@ def mend() -> None:
     _do("ip", "address", "replace", f"{ADDRESS6}/64", "dev", _DEVICE, "nodad")
     run(DELETE_DEVICE, timeout=_SECONDS)
     _do("rdma", "link", "add", "rxe0", "type", "rxe", "netdev", _DEVICE)
-    kernel_server.start()
-    kernel_server.end_grace()  # NFSv4's tests after it would wait a minute
+    kernel_nfsd.start()
+    kernel_nfsd.end_grace()  # NFSv4's tests after it would wait a minute

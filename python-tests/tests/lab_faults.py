@@ -66,7 +66,8 @@ class Faults:
 
     def _acts(self, kind: FaultKind, path: int) -> tuple[Callable[[], object], ...]:
         """Return how a fault is begun, and how it is ended."""
-        server, words = self._lab.server(path), self._lab.network.address_words
+        server = self._lab.server(path)
+        address = [f"{self._address(path)}/24", "dev", "v0"]
         rules = _DROP.format(path=path, address=self._address(path))
         return {
             FaultKind.KILL: (server.kill, server.start),
@@ -76,8 +77,8 @@ class Faults:
                 lambda: self._on_server("nft", "delete", "table", "ip", f"path{path}").check(),
             ),
             FaultKind.ADDRESS: (
-                lambda: self._on_server("ip", *words("del", path)).check(),
-                lambda: self._on_server("ip", *words("add", path)).check(),
+                lambda: self._on_server("ip", "address", "del", *address).check(),
+                lambda: self._on_server("ip", "address", "add", *address).check(),
             ),
         }[kind]
 

@@ -425,23 +425,6 @@ def test_a_kernel_that_is_packed_otherwise(tmp_path: Path) -> None:
         machine._uncompress(image, tmp_path / "zstd")
 
 
-def test_a_restarted_server_has_as_many_threads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, text in (("_THREADS", "24\n"), ("_PORTS", "rdma 20049\n")):
-        (tmp_path / name).write_text(text)
-        monkeypatch.setattr(kernel_server, name, tmp_path / name)
-    ran: list[list[str]] = []
-
-    def run(argv: list[str], **_: object) -> Completed:
-        ran.append(argv)
-        return Completed(argv, 0, "", "")
-
-    monkeypatch.setattr(kernel_server, "run", run)
-    kernel_server.start(kernel_server.stop())
-    assert ran == [["rpc.nfsd", "0"], ["rpc.nfsd", "24"]]
-
-
 def test_what_the_servers_programs_say_is_not_the_commands(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,6 +13,7 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import kernel_nfsd
 import pytest
 from conftest import FioRunner
 from engine_helpers import (
@@ -282,16 +283,16 @@ def test_a_server_that_restarts(protocol: str, reclaims: bool, local_fio: FioRun
     with local_fio.start(pool=_BOTH, **{**words, **slow}) as process:
         with held_amid_writes(process, blocks, _SECONDS):
             before = verified(process)
-            kernel_server.stop()
-            kernel_server.start()
+            kernel_nfsd.stop()
+            kernel_nfsd.start()
             if not reclaims:
-                kernel_server.end_grace()
+                kernel_nfsd.end_grace()
         if reclaims:
             eventually(lambda: written_in_pass(process) >= blocks, _SECONDS)
             tried = _done_by_the_server(Nfs4.OPEN)
             eventually(lambda: _done_by_the_server(Nfs4.OPEN) > tried + 6, _SECONDS)
             assert verified(process) == before
-            kernel_server.end_grace()
+            kernel_nfsd.end_grace()
         eventually(lambda: verified(process) >= before + blocks, _SECONDS)
         eventually(lambda: amid_writes(process, blocks), _SECONDS)
         process.signal(signal.SIGINT)

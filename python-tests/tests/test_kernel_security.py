@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
+import kernel_nfsd
 import pytest
 from conftest import FioRunner, or_skip
 from engine_helpers import (
@@ -26,7 +27,6 @@ from engine_helpers import (
 )
 
 from nfsmulti.fiorun import FioProcess, FioResult, Option
-from nfsmulti.lab import kernel_server
 from nfsmulti.lab.guest import ADDRESSES, EXPORT
 from nfsmulti.lab.kerberos import KERBEROS_FLAVORS
 from nfsmulti.lab.kernel_security import secured
@@ -197,10 +197,10 @@ def test_a_server_that_restarts(version: str, security: str, user: User) -> None
     job: dict[str, Option] = {**_ENDLESS, "hold_writes": "64m"}
     with exported(security), user.start(version, security, **job) as process:
         with held_amid_writes(process, _BLOCKS, _SECONDS):
-            threads = kernel_server.stop()
+            threads = kernel_nfsd.stop()
             _FLUSH_CONTEXTS.write_text("1\n")
-            kernel_server.start(threads)
-            kernel_server.end_grace()
+            kernel_nfsd.start(threads)
+            kernel_nfsd.end_grace()
         result = _goes_on(user, process)
     assert all(line.reconnects for line in result.stats)
     assert all(line.contexts + line.handshakes > 1 for line in result.stats)

@@ -582,7 +582,7 @@ _CLIENTS: dict[str, tuple[str, str, Callable[[Certificates], Pair], str]] = {
         '"Certificate is required": it wants a client\'s certificate',
     ),
     "foreign": (
-        "mtls", "4.1", lambda made: made.foreign_client,
+        "mtls", "4.1", lambda made: made.other("foreign", by=made.stranger),
         '"CA is unknown": is tls_cert= signed by an authority',
     ),
     "expired": (

@@ -57,11 +57,6 @@ class Certificates:
         """A client's."""
         return self._signed("client", self.authority)
 
-    @cached_property
-    def foreign_client(self) -> Pair:
-        """A client's that the other authority has signed."""
-        return self._signed("foreign", self.stranger)
-
     def other(self, subject: str, *extensions: str, by: Pair | None = None) -> Pair:
         """Return a new one with no others than these extensions, by the authority or another."""
         return self._signed(subject, by or self.authority, extensions=extensions)

@@ -21,7 +21,6 @@ _BEGUN = re.compile(rb"NFS SERVER INITIALIZED|" + _MISCONFIGURED)
 _COMPLAINT = re.compile(rb"config_errs_to_log|:(?!DBUS|NFS CB)[A-Z ]+:(CRIT|MAJ|FATAL) :")
 _UNREGISTERED = "Cannot register NFS"
 _SECONDS = 60.0
-_TAIL = 20  # lines of its log
 
 # NFSv3 needs an rpcbind to register with: the lab has its own where it serves that.
 # Attr_Expiration_Time and Dir_Chunk are 0, because tests change files behind the server's back.
@@ -275,11 +274,6 @@ class Server(Daemon):
         lines = [line for line in logged.splitlines() if _COMPLAINT.search(line)]
         complaints = self.output.read_bytes() + b"\n".join(lines)
         return (complaints.strip() or logged).decode(errors="replace")
-
-    def log_tail(self, begin: int) -> str:
-        """Return the last lines of its log, none from before the byte `begin`."""
-        text = self._logged_since(begin).decode(errors="replace")
-        return "\n".join(text.splitlines()[-_TAIL:])
 
     def _logged_since(self, begin: int) -> bytes:
         with self.log.open("rb") as log:

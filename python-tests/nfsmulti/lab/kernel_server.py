@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The kernel's NFS server in the guest: what its export takes, its programs, and its restarts."""
+"""The kernel's NFS server in the guest: what its export takes, and its programs."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -15,8 +14,6 @@ from nfsmulti.processes import last_words, run
 
 NFSD = Path("/proc/fs/nfsd")
 _SECONDS = 60.0
-_THREADS, _PORTS, _GRACE = NFSD / "threads", NFSD / "portlist", NFSD / "v4_end_grace"
-_RDMA = "rdma 20049"
 
 
 _exported = ["sec=sys"]
@@ -79,29 +76,3 @@ class Program(Daemon):
         if not self.process.comes_up(mounts, _SECONDS):
             said = f"{said}; {last_words(self.said(), self._argv[0])}"
             raise HarnessError(f"the guest's kernel does not mount with {options[-1]}; {said}")
-
-
-def stop() -> int:
-    """Stop the server: all connections end, and what was not committed is as good as lost.
-
-    Return how many threads it had.
-    """
-    threads = int(_THREADS.read_text())
-    run(["rpc.nfsd", "0"], timeout=_SECONDS).check()
-    return threads
-
-
-def start(threads: int = 8) -> None:
-    """Start it as the guest's boot does, if it does not run. A grace period begins."""
-    run(["rpc.nfsd", str(threads)], timeout=_SECONDS).check()
-    if _RDMA not in _PORTS.read_text().splitlines():
-        _PORTS.write_text(_RDMA)
-
-
-def end_grace() -> None:
-    """End its grace period, if there is one: kernels differ in what they say then."""
-    try:
-        _GRACE.write_text("Y")
-    except OSError as error:
-        if error.errno != errno.EBUSY:
-            raise

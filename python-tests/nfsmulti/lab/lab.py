@@ -316,11 +316,6 @@ class Lab:
         self._cleanup.close()
         self.servers = []
 
-    def bring_back(self) -> None:
-        """Start what was stopped or killed, and let go on what was paused."""
-        for one in (*([self._kdc] if self._kdc else []), *self.servers):
-            one.start()
-
     def __enter__(self) -> Self:
         return self.start()
 

@@ -221,12 +221,6 @@ class Network:
         for entry in list(_NETNS.glob(f"nfsmulti-{self.id}-*")):
             run(["ip", "netns", "delete", entry.name], timeout=_SECONDS).check()
 
-    @classmethod
-    def address_words(cls, action: str, number: int) -> list[str]:
-        """Return the words for ip(8) that add or del the server's IPv4 address `number`, from 0."""
-        ipv4, _ = cls.addresses(number + 1)[number]
-        return ["addr", action, f"{ipv4}/24", "dev", _SERVER_DEVICE]
-
     @staticmethod
     def enter(name: str, root: str = "") -> list[str]:
         """Return the words to put before a command that shall run in the namespace `name`.
