@@ -243,24 +243,12 @@ class FioRunner:
         self._fio, self._pool, self._folder, self._item = fio, pool, folder, item
         self._numbers = itertools.count()
 
-    def __call__(
-        self,
-        *,
-        pool: str | EllipsisType | None = ...,
-        timeout: float = 120,
-        jobfile: Path | None = None,
-        arguments: Sequence[str] = (),
-        env: Mapping[str, str] | None = None,
-        **options: Option,
-    ) -> FioResult:
-        """Run fio to its end: on the whole lab unless `pool` says otherwise (None: no --pool).
+    def __call__(self, *, timeout: float = 120, **words: Any) -> FioResult:
+        """Run fio to its end, by the words of start().
 
-        Options are fio's own; see Fio.start for `jobfile` and `arguments`. After `timeout` seconds
-        fio is ended, and the result's status is None.
+        After `timeout` seconds it is ended, and the result's status is None.
         """
-        with self.start(
-            pool=pool, jobfile=jobfile, arguments=arguments, env=env, **options
-        ) as process:
+        with self.start(**words) as process:
             return self.finish(process, timeout)
 
     def start(
@@ -274,7 +262,9 @@ class FioRunner:
     ) -> FioProcess:
         """Start fio and go on; use it in a `with`, so that it ends with the test.
 
-        It reads the time from the kernel: to calibrate its CPU clock takes most of a short run.
+        On the whole lab unless `pool` says otherwise (None: no --pool). Options are fio's own; see
+        Fio.start for `jobfile` and `arguments`. It reads the time from the kernel: to calibrate
+        its CPU clock takes most of a short run.
         """
         return self._fio.start(
             self._folder / f"fio-{next(self._numbers)}",

@@ -257,16 +257,9 @@ class Client:
         folder = self._folder / f"fio-{next(self._runs)}"
         return start_fio(self._engine, folder, pool or server.pool(), (), options, enter)
 
-    def __call__(
-        self,
-        server: ScriptedServer,
-        *,
-        pool: str | None = None,
-        enter: Sequence[str] = (),
-        **options: Option,
-    ) -> FioResult:
+    def __call__(self, server: ScriptedServer, **words: Any) -> FioResult:
         """Run it to its end, for SECONDS at most: then its status is None."""
-        with self.start(server, pool=pool, enter=enter, **options) as process:
+        with self.start(server, **words) as process:
             return self.finish(process)
 
     def finish(self, process: FioProcess) -> FioResult:
