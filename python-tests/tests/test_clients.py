@@ -9,19 +9,15 @@ import re
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from conftest import started_lab
 from engine_helpers import (
     Place,
     Traced,
     done,
-    ends,
-    eventually,
     fixture_of_places,
-    traces,
 )
 from scripted_jobs import (
     BOTH,
@@ -38,7 +34,6 @@ from scripted_jobs import (
 from jobs import Fio
 from nfsmulti.bench.sink import Sink
 from nfsmulti.fiorun import Engine, FioProcess, FioResult, Option
-from nfsmulti.lab import Lab, LabConfig
 from servers.scripted import (
     Answer,
     Call,
@@ -54,19 +49,10 @@ from servers.scripted import (
 from servers.scripted.protocol import Credentials
 
 exported = fixture_of_places("nfs", "nfs4")
-exported4 = fixture_of_places("nfs4")
-
 _CLIENTS = 8
 _MANY, _SECONDS = 1000, 240.0
 _TWO = {"a": bytes(64 * KIB), "b": bytes(64 * KIB)}
 _PAGES: dict[str, Option] = {"rw": "read", "bs": "4k", "size": "256k", "iodepth": _CLIENTS}
-
-
-@pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
-    """Yield a lab of this file's own: the clients that its server knows are counted."""
-    with started_lab(LabConfig(addresses=2)) as running:
-        yield running
 
 
 # --- nfs-ganesha ---
@@ -112,38 +98,7 @@ def test_clients_have_metadata_operations(exported: Place) -> None:
     done(exported.fio(pool=exported.paths[0], nclients=4, filename="d", **{**words, "rw": "read"}))
 
 
-@pytest.mark.parametrize(
-    ("own", "clients"), [({"nclients": _CLIENTS}, _CLIENTS), ({"numjobs": 2, "nconnect": 2}, 2)]
-)
-def test_the_server_knows_each_client_and_none_afterwards(
-    exported4: Place, lab: Lab, own: dict[str, Option], clients: int
-) -> None:
-    """One that has asked for names alone is gone while they are at work; SIGTERM ends all."""
-    words: dict[str, Option] = {**_PAGES, "time_based": 1, "runtime": 300, "trace": 1, **own}
-    with exported4.fio.start(pool=exported4.paths[0], **words) as process:
-        eventually(lambda: traces(process) > 100)
-        assert len(lab.servers[0].clients) == clients
-        process.signal(signal.SIGTERM)
-        ends(process)
-        exported4.fio.finish(process)
-    assert lab.servers[0].clients == []
-
-
 # --- who they are ---
-
-
-def test_a_session_and_a_name_are_one_clients_alone(job: Run) -> None:
-    """Two jobs: the clients of the second one go on where the first one's end."""
-    names = {f"m{number}.lan" for number in range(4)}
-    outcome = job(
-        version=4, nclients=2, client_name="m%d.lan", numjobs=2, filename="r", iodepth=2, **READING
-    )
-    used = {(call.credentials.machine, call.session) for call in outcome.calls(Nfs4.READ)}
-    assert {machine for machine, _ in used} == names
-    assert len(used) == len({session for _, session in used}) == len(names)
-    opens = [call for call in outcome.calls(Nfs4.OPEN) if call.claim is Claim.FH]
-    assert Counter(call.credentials.machine for call in opens) == dict.fromkeys(names, 1)
-    assert outcome.server.kept()[:3] == (0, 0, 0)
 
 
 @pytest.mark.parametrize("version", [3, 4])
@@ -459,19 +414,6 @@ def test_why_clients_are_not_served_is_told(job: Run) -> None:
 
 
 # --- what is due, by deadlines ---
-
-
-def test_clients_do_not_return_in_step(job: Run) -> None:
-    """Each after a pause of its own: the seventh's is 0.1 s, the third's 0.9 s."""
-    outcome = job(
-        on(Nfs.READ, Answer(do=ScriptedServer.reset_connections), nth=7),
-        on(Nfs.READ, NEVER, first=6),
-        nclients=7, client_name="m%d", filename="r", **{**READING, "iodepth": 7},
-    )  # fmt: skip
-    calls = outcome.calls(Nfs.READ)[7:]
-    returned = list(dict.fromkeys(call.credentials.machine for call in calls))
-    assert sorted(returned) == [f"m{number}" for number in range(7)]
-    assert returned.index("m6") < returned.index("m2")
 
 
 # No SYN of the second connection or a later one is answered: a listening socket waits for ever.
