@@ -136,23 +136,6 @@ def test_what_failed_is_not_kept(hold: Hold) -> None:
     assert not hold.lost
 
 
-@pytest.mark.parametrize("operation", ["WRITE", "COMMIT"])
-def test_what_fails_when_it_is_written_again_is_lost(hold: Hold, operation: str) -> None:
-    """It is kept, to be written once more, or told of."""
-    ledger = zeros("ledger")
-    _write(hold, b"a", ledger)
-    hold.begin_replay()
-    (extent,) = hold.held()
-    hold.again(extent)
-    if operation == "COMMIT":
-        hold.wrote(extent, ledger, _NEW)
-    hold.finished(extent, failed=operation == "WRITE")
-    if operation == "COMMIT":
-        hold.commit_failed(ledger, hold.clock)
-    assert hold.lost
-    assert _contents(hold) == [b"a"]
-
-
 def test_a_commit_tells_nothing_of_what_is_answered_later(hold: Hold) -> None:
     """Whether it succeeds or fails. Part of a WRITE that is under way was answered before."""
     ledger = zeros("ledger")
