@@ -106,7 +106,6 @@ def or_skip() -> Iterator[None]:
 
 
 def needs_privileges() -> None:
-    """Skip where a whole lab is not permitted."""
     if lacking := machine.missing_privileges():
         missing(MissingError(lacking))
 
@@ -124,7 +123,6 @@ def started_lab(config: LabConfig) -> Iterator[Lab]:
 
 
 def namespaces() -> set[str]:
-    """Return the names of all network namespaces."""
     folder = Path("/run/netns")
     return {entry.name for entry in folder.iterdir()} if folder.exists() else set()
 
@@ -135,7 +133,6 @@ def run_harness(
     cwd: Path | None = None,
     timeout: float = _HARNESS_SECONDS,
 ) -> Completed:
-    """Run the harness as ./nfsmulti does."""
     variables = {"PYTHONPATH": str(paths.PYTHON_TESTS), **(env or {})}
     argv = [sys.executable, "-m", "nfsmulti", *arguments]
     return run(argv, timeout=timeout, env=variables, cwd=cwd)
@@ -168,13 +165,11 @@ def sanitized(pytestconfig: pytest.Config) -> bool:
 
 @pytest.fixture(scope="session")
 def build_dir(sanitized: bool) -> Path:
-    """Return the folder of the build that is tested."""
     return variant("asan") if sanitized else paths.build_dir()
 
 
 @pytest.fixture(scope="session")
 def clang_build() -> Path:
-    """Return a build by clang, warnings being errors."""
     with or_skip():
         find("clang")
     return variant("clang")
@@ -188,13 +183,11 @@ def testlib(build_dir: Path) -> CData:
 
 @pytest.fixture(scope="session")
 def scenario(build_dir: Path) -> Scenarios:
-    """Run written jobs in the simulator."""
     return Scenarios(build_dir / "libnfsmulti-scenarios.so")
 
 
 @pytest.fixture(scope="session")
 def pool_tool(build_dir: Path) -> Path:
-    """Return the program that prints a pool's paths as JSON lines."""
     return build_dir / "nfsmulti-pool"
 
 

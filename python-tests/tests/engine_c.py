@@ -85,7 +85,6 @@ def value(data: CData) -> Any:
 
 
 def terms_rows(lib: CData) -> list[CData]:
-    """Return the rows of terms_table."""
     rows = takewhile(lambda term: term.word, (lib.terms_table[i] for i in count()))
     return list(rows)
 
@@ -109,7 +108,6 @@ class Guarded:
         return bytes(ffi.buffer(self.at, self.size))
 
     def cursor(self, kind: str) -> CData:
-        """Return a struct xdr_in or xdr_out over all of it."""
         return ffi.new(f"struct {kind} *", [self.at, self.end, False])
 
     def used(self, cursor: CData) -> int:
@@ -147,5 +145,4 @@ def text_of(size: int, put: Callable[[CData, int], object]) -> str:
 
 
 def name_of(enum: str, number: int) -> str:
-    """Return the name that a value has in an enum."""
     return str(ffi.string(ffi.cast(f"enum {enum}", number)))

@@ -70,11 +70,9 @@ class Place:
     def raw(
         self, *words: str, timeout: float = 120, env: Mapping[str, str] | None = None
     ) -> Completed:
-        """Run fio with these very words."""
         return run(self.command(*words, env=env), timeout=timeout)
 
     def command(self, *words: str, env: Mapping[str, str] | None = None) -> list[str]:
-        """Return the command for fio with these very words."""
         variables = {**self.env, **self.engine.env, **(env or {})}
         setting = [f"{key}={value}" for key, value in variables.items()]
         return [*self.enter, "env", *setting, "fio", *words]
@@ -87,7 +85,6 @@ class Place:
         return content
 
     def random(self, name: str, size: int) -> bytes:
-        """Put a file of random content there."""
         return self.write(name, os.urandom(size))
 
     def names(self) -> list[str]:
@@ -202,7 +199,6 @@ def sections(**jobs: Mapping[str, Option]) -> list[str]:
 
 
 def done(result: FioResult) -> FioReport:
-    """Expect success, and give the report."""
     assert result.status == 0, f"status {result.status}: {result.messages}"
     assert result.report is not None, result.output
     assert result.report.error == 0, result.messages
@@ -252,7 +248,6 @@ def failed_io(result: FioResult, *words: str) -> None:
 
 
 def job_of(report: FioReport, name: str) -> dict[str, Any]:
-    """Return the report's job of that name."""
     (job,) = (job for job in report.jobs if job["jobname"] == name)
     return job
 
@@ -261,7 +256,6 @@ Figures = tuple[int, int, int, int]
 
 
 def figures(report: FioReport) -> dict[str, Figures]:
-    """Return each job's bytes and I/Os, read and written."""
     return {
         job["jobname"]: (
             job["read"]["io_bytes"],
@@ -421,13 +415,11 @@ def sleeps(pid: int) -> bool:
 
 
 def anybody_names(word: str) -> bool:
-    """Whether a process has a word in its command."""
     commands = (one.info["cmdline"] or [] for one in psutil.process_iter(["cmdline"]))
     return any(word in one for command in commands for one in command)
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the CPU time of a process and its family so far."""
     seconds = 0.0
     for member in [pid, *family(pid)]:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -440,7 +432,6 @@ _OF_A_THREAD = ("comm", "wchan", "syscall")
 
 
 def stderr_of(process: FioProcess) -> str:
-    """Return what a running fio has said so far."""
     return (process.folder / "stderr").read_text(errors="replace")
 
 

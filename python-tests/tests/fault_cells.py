@@ -90,7 +90,6 @@ class Expected:
 
     @property
     def text(self) -> str:
-        """How it ends, in a word or two."""
         return errno.errorcode[self.error] if self.error else self.how
 
 
@@ -216,12 +215,10 @@ def complaints(cell: Cell, left: Left) -> list[str]:
 
 
 def outcome(left: Left) -> str:
-    """Say how fio ended, and whether it lost data."""
     return _ending(left) + ", lost" * bool(judge.lost_bytes(left.result.messages))
 
 
 def _ending(left: Left) -> str:
-    """Say in a word or two how fio ended."""
     result = left.result
     if result.status is None:
         return "hung"
@@ -235,7 +232,6 @@ def _ending(left: Left) -> str:
 
 
 def _unlike(cell: Cell, left: Left) -> Iterator[str]:
-    """Say what is not as the table has it."""
     expected, stats, ending = cell.expected, left.result.stats, _ending(left)
     if ending != expected.text:
         yield f"{ending}, where {expected.text} was expected"
@@ -309,13 +305,11 @@ def _of_entries(cell: Cell, left: Left, report: FioReport) -> Iterator[str]:
 
 
 def put_files(export: Path, files: Mapping[str, bytes]) -> None:
-    """Put files there, by name below the export."""
     for name, content in files.items():
         (export / name).parent.mkdir(parents=True, exist_ok=True)
         (export / name).write_bytes(content)
 
 
 def files_of(export: Path) -> dict[str, bytes]:
-    """Return the files of the job in an export, by name."""
     paths = [export / FILE, *(export / FILE).rglob("*")]
     return {str(path.relative_to(export)): path.read_bytes() for path in paths if path.is_file()}

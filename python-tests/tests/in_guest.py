@@ -124,7 +124,6 @@ def _reason(report: pytest.TestReport) -> str:
 
 
 def _run(config: pytest.Config, tests: Sequence[str]) -> _Run:
-    """Boot the guest and run `tests` there."""
     run = _Run()
     with (
         tempfile.TemporaryDirectory(prefix="guest-tests-", dir=BUILD) as name,

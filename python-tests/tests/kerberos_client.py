@@ -46,12 +46,10 @@ class Client:
         return f"nfs://{address}:{port or default}/{SECRET.name}?{more}"
 
     def __call__(self, version: str = "4.1", **options: Option) -> FioResult:
-        """Run fio to its end."""
         with self.start(version, **options) as process:
             return self.finish(process)
 
     def start(self, version: str = "4.1", **options: Option) -> FioProcess:
-        """Start fio and go on; use it in a `with`."""
         words = {"pool": self.path(version), **self.lab.options, **options}
         return self._fio.start(env=self.environment, **words)
 
@@ -63,7 +61,6 @@ class Client:
 
 @contextmanager
 def realm(config: Kerberos) -> Iterator[Lab]:
-    """Yield a lab with a realm of another kind."""
     exports = (EXPORT, SECRET)
     with started_lab(LabConfig(addresses=1, local=True, exports=exports, kerberos=config)) as lab:
         yield lab

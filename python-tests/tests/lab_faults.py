@@ -60,12 +60,10 @@ class Faults:
             self._acts(kind, path)[1]()
 
     def end_all(self) -> None:
-        """Mend everything."""
         for path in list(self._present):
             self.end(path)
 
     def _acts(self, kind: FaultKind, path: int) -> tuple[Callable[[], object], ...]:
-        """Return how a fault is begun, and how it is ended."""
         server = self._lab.server(path)
         address = [f"{self._address(path)}/24", "dev", "v0"]
         rules = _DROP.format(path=path, address=self._address(path))

@@ -17,12 +17,10 @@ READ, WRITE = 1, 2  # share access
 
 
 def op(operation: Nfs4, *arguments: int | bytes) -> bytes:
-    """Return an operation with its arguments."""
     return xdr(operation.value, *arguments)
 
 
 def path(*names: str) -> list[bytes]:
-    """Return the operations that lead to a path."""
     return [op(Nfs4.PUTROOTFH), *(op(Nfs4.LOOKUP, name.encode()) for name in names)]
 
 
@@ -34,7 +32,6 @@ class Reply:
     results: list[tuple[Nfs4 | int, int, Any]]
 
     def of(self, operation: Nfs4) -> Any:
-        """Return what the first such operation gave."""
         return next(given for which, _, given in self.results if which is operation)
 
 
@@ -139,7 +136,6 @@ class Client41:
         return status
 
     def create_session(self, sequence: int) -> int:
-        """Make a session; give the status."""
         channel = (0, 1 << 22, 1 << 22, 1 << 16, 64, self.slots, 0)
         arguments = (Hyper(self.client), sequence, 0, *channel, *channel, 0, 1, 0)
         reply = self.compound(op(Nfs4.CREATE_SESSION, *arguments))

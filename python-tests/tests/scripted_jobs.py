@@ -113,7 +113,6 @@ class Outcome:
         return said(self.result)
 
     def judge(self) -> None:
-        """Expect what the case says."""
         if self.case.refused:
             refused(self.result, *_words(self.case.refused))
         elif self.case.error:
@@ -263,7 +262,6 @@ class Client:
             return self.finish(process)
 
     def finish(self, process: FioProcess) -> FioResult:
-        """Wait for a fio that start() gave."""
         result = process.result(SECONDS)
         show(result)
         return result
@@ -271,13 +269,11 @@ class Client:
 
 @pytest.fixture
 def client(engine: Engine, tmp_path: Path) -> Client:
-    """Run fio with the engine on a scripted server."""
     return Client(engine, tmp_path)
 
 
 @pytest.fixture
 def server() -> Iterator[ScriptedServer]:
-    """Yield a scripted server."""
     with ScriptedServer() as running:
         yield running
 
@@ -320,7 +316,6 @@ def replay_files(folder: Path, names: Sequence[str], *lines: str) -> dict[str, O
 
 
 def first_of(*hooks: Hook) -> Hook:
-    """Make a hook of several: the first that has an answer gives it."""
     return lambda call: next(filter(None, (hook(call) for hook in hooks)), None)
 
 
@@ -351,7 +346,6 @@ def undisturbed(result: FioResult) -> None:
 
 
 def covers_once(calls: Iterable[Call], size: int) -> None:
-    """Expect that the calls moved each byte of a file once."""
     at = 0
     for call in sorted(calls, key=lambda call: call.offset):
         assert call.offset == at

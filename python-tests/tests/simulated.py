@@ -98,11 +98,9 @@ class Ran:
         return [call for call in self.log if _operation(call) in operations]
 
     def said(self, text: str) -> int:
-        """Return how many of the engine's lines have that text."""
         return sum(text in line for line in self.lines)
 
     def __str__(self) -> str:
-        """Show all of it."""
         calls = [
             f"{one.time / SECOND:9.4f} s  {_operation(one).name} {one.nth}: xid {one.xid:08x},"
             f" address {one.address}, connection {one.connection}, file {one.file},"

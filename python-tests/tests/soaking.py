@@ -181,7 +181,6 @@ class Passes:
         self.sums[f"bytes {direction}"] += counted
 
     def _touched(self) -> list[int]:
-        """Return when each file was last written or read, at the server."""
         found = (file.stat() for file in self._files)
         return [max(one.st_mtime_ns, one.st_atime_ns) for one in found]
 

@@ -46,7 +46,6 @@ class Clock:
         self.call("end", cut)
 
     def take(self, count: int, size: int = 4096) -> list[int]:
-        """Take arrivals of `size` bytes; gives their instants."""
         return [self.call("take", size) for _ in range(count)]
 
     def serve(self, count: int, lag: int = 0) -> None:

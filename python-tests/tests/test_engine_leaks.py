@@ -102,7 +102,6 @@ class _Ending:
         self.connections = 0
 
     def __call__(self, call: Call) -> Answer | None:
-        """Note the connection."""
         self.connections = max(self.connections, call.connection + 1)
         return Answer(end="reset") if call.procedure is Nfs.READ and call.nth % 4 == 0 else None
 

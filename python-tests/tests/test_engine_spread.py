@@ -31,7 +31,6 @@ _JOB: dict[str, Option] = {"bs": "16k", "size": "1m", "filename": "f"}
 
 
 def _paths_of_jobs(stats: Sequence[ConnectionStats]) -> dict[int, str]:
-    """Return the path of each job, all of which have one connection."""
     assert all(line.connection == 0 for line in stats)
     paths = {line.job_number: line.path for line in stats}
     assert len(paths) == len(stats)

@@ -214,19 +214,16 @@ class Server:
         self.hold.finished(extent)
 
     def write(self, path: int, offset: int, data: bytes) -> None:
-        """Do what a job does."""
         if not self.hold.room(len(data)):
             self.settle()
         self.put(path, self.hold.take(0, offset, data))
         self.wanted[offset : offset + len(data)] = data
 
     def restart(self, path: int) -> None:
-        """Lose what one node has not committed."""
         self.lives[path] += 1
         self.writes = [one for one in self.writes if one[0] != path or one[1]]
 
     def commit(self, path: int) -> None:
-        """Make durable what that node has got."""
         self.writes = [
             (node, durable or node == path, offset, data)
             for node, durable, offset, data in self.writes

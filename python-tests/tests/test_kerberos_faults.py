@@ -46,7 +46,6 @@ AUTH_FAILED = 7  # what nfs-ganesha without Kerberos says
 
 
 def before(lab: Lab) -> RecordProxy:
-    """Return a proxy before the lab's server."""
     endpoint = lab.server(0).endpoint
     return RecordProxy((endpoint.address, endpoint.nfs_port))
 
@@ -73,7 +72,6 @@ def told(result: FioResult) -> list[str]:
 
 
 def goes_on(process: FioProcess) -> None:
-    """Wait until I/O has gone on."""
     before = traces(process)
     eventually(lambda: traces(process) > before + 20)
 

@@ -83,7 +83,6 @@ class User:
         return self.start_on(pool, **{**own, **options})
 
     def administer(self, *words: str) -> None:
-        """Change the realm."""
         run(["kadmin.local", *words], timeout=_SECONDS, env=self._administrator).check()
 
     def start_on(self, pool: str, **options: Option) -> FioProcess:

@@ -72,7 +72,6 @@ class MitKey:
         self._key = _mit.new("krb5_keyblock *", [0, enctype, len(key), self._contents])
 
     def checksum(self, usage: int, data: bytes) -> bytes:
-        """Return the enctype's own checksum of these bytes."""
         memory, made = _mit.new("char[]", data), _mit.new("krb5_checksum *")
         source, kind = _mit.new("krb5_data *", [0, len(data), memory]), CKSUMTYPES[self._enctype]
         make = libk5crypto().krb5_c_make_checksum
@@ -115,22 +114,18 @@ class Message:
 
     @property
     def key(self) -> bytes:
-        """The context's key."""
         return random.Random(self.seed).randbytes(KEY_SIZES[self.enctype])
 
     @property
     def mit(self) -> MitKey:
-        """The same key, as MIT's."""
         return MitKey(self.enctype, self.key)
 
     @property
     def flags(self) -> int:
-        """Those of a MIC token."""
         return SENT_BY_ACCEPTOR * self.side | ACCEPTOR_SUBKEY * self.subkey
 
 
 def mic(message: Message, **fields: int) -> bytes:
-    """Return the MIC token as MIT's crypto makes it."""
     flags, filler = fields.get("flags", message.flags), fields.get("filler", 0xFF)
     kind = fields.get("kind", 0x0404)
     header = struct.pack(">HB5sQ", kind, flags, bytes([filler]) * 5, message.sequence)

@@ -40,11 +40,9 @@ class LedgerModel:
             self.early += count
 
     def write_durably(self, count: int) -> None:
-        """WRITE, FILE_SYNC."""
         self.lib.ledger_wrote(self.ledger, count, True, self.verifier)
 
     def restart(self, _: int) -> None:
-        """Lose what is not committed."""
         self.life += 1
         self.gone += self.volatile
         self.volatile = self.early = 0
@@ -63,7 +61,6 @@ class LedgerModel:
             self.commits = [(commit, 0) for commit, _ in self.commits]
 
     def end_latest(self, _: int) -> None:
-        """Answer the latest COMMIT before the others."""
         self.end(0, -1)
 
     def undo(self, _: int) -> None:

@@ -90,7 +90,6 @@ def _done(result: FioResult) -> int:
 
 
 def _operations(result: FioResult) -> tuple[int, int]:
-    """Return the operations and the LOOKUPs before them."""
     operations = _done(result)
     assert said(result) == []
     return operations, sum(line.lookups for line in result.stats)

@@ -171,7 +171,6 @@ class Body:
 
     @property
     def result(self) -> bytes:
-        """The whole result, which succeeded."""
         return words(self.operation.value, 0) + self.sent
 
 

@@ -64,7 +64,6 @@ def _keeps_nothing(server: ScriptedServer) -> None:
 
 
 def _data_sessions(ran: Outcome) -> int:
-    """Count the sessions that READ, WRITE and COMMIT came over."""
     return len({call.session for call in ran.calls(*DATA4)})
 
 

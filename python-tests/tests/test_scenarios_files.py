@@ -24,7 +24,6 @@ def _by_file(calls: Iterable[CData]) -> Counter[tuple[int, int]]:
 
 
 def _all_of(files: int) -> set[tuple[int, int]]:
-    """Return file and offset of each block."""
     return {(file, BLOCK * number) for file in range(files) for number in range(BLOCKS // files)}
 
 

@@ -34,7 +34,6 @@ _RESTARTS: Fate = {"restarts": True}
 
 
 def _place(call: CData) -> tuple[int, int, int]:
-    """Return slot and number of a call."""
     return call.session, call.slot, call.sequence
 
 
@@ -43,7 +42,6 @@ def _sessions(ran: Ran) -> int:
 
 
 def _claims(ran: Ran) -> list[int]:
-    """Return how the file was opened again, each time."""
     return [call.claim for call in ran.calls(_O) if not call.status]
 
 

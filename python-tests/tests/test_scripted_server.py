@@ -148,7 +148,6 @@ def test_v41_a_session_takes_no_more_than_it_was_granted(
 
 
 def _reply(xid: int) -> bytes:
-    """Return the message that answers NULL."""
     return struct.pack(">6I", xid, 1, 0, 0, 0, 0)
 
 

@@ -52,7 +52,6 @@ class _Soak:
 
 @pytest.fixture
 def soak() -> _Soak:
-    """Return what ./nfsmulti soak asks for."""
     return typed.read(_Soak, json.loads(os.environ.get(commands.SOAK, "{}")))
 
 

@@ -25,7 +25,6 @@ _TEXTS = [ffi.new("char[]", word) for word in (b"first", b"second")]
 
 
 def _members(lib: CData) -> list[CData]:
-    """Return the rows of terms that there are."""
     return [term for term in terms_rows(lib) if term.kind != CONSTANTS.TERM_GONE]
 
 

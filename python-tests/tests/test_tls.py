@@ -75,7 +75,6 @@ def ganesha() -> Iterator[Lab]:
 
 
 def before(lab: Lab, made: Certificates, **more: object) -> TlsProxy:
-    """Return a proxy before a lab's server."""
     endpoint = lab.server(0).endpoint
     to = (endpoint.address, endpoint.nfs_port)
     proxy = TlsProxy(to, made.server.certificate, made.server.key)
@@ -117,12 +116,10 @@ class Tls:
         return self._client.start(self.server, **words)
 
     def __call__(self, ktls: Option = 0, **options: Option) -> FioResult:
-        """Run fio to its end."""
         with self.start(ktls, **options) as process:
             return self.finish(process)
 
     def shows(self, pair: Pair) -> None:
-        """Let the server show that certificate."""
         self.proxy.certificate, self.proxy.key = pair.certificate, pair.key
 
 
