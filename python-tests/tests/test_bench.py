@@ -45,7 +45,6 @@ from nfsmulti.scenario import CellSpec
 from nfsmulti.screen import laid_out
 from nfsmulti.summary import Cell, Figures, Server, Status, Summary
 from nfsmulti.texts import Table
-from strangers.fio_releases import compilations, headers_of
 
 _SHORT = Timing(0.3, 0.0, 1)
 
@@ -275,11 +274,15 @@ struct ioengine_ops ioengine = {.name = "y", .version = FIO_IOOPS_VERSION, .opti
 """
 
 
-def test_a_yardstick_is_measured(tmp_path: Path) -> None:
+def test_a_yardstick_is_measured(build_dir: Path, tmp_path: Path) -> None:
     (tmp_path / "y.c").write_text(_YARDSTICK)
     library = tmp_path / "y.so"
-    compiler, *like = compilations()[0]
-    headers = [f"-I{ROOT}/engine/fio", f"-I{headers_of(like)}"]
+    engine = re.search(
+        r'"command": "(\S+) .*?-isystem (\S+)', (build_dir / "compile_commands.json").read_text()
+    )
+    assert engine
+    compiler, fio = engine.groups()
+    headers = [f"-I{ROOT}/engine/fio", f"-I{fio}"]
     argv = [compiler, *_FLAGS, *headers, "-o", str(library), str(tmp_path / "y.c")]
     run(argv, timeout=60).check()
     engine = dict([peers.other_engine(library)])
