@@ -10,7 +10,7 @@ import threading
 import time
 from typing import Protocol
 
-from servers.rpc import LAST_FRAGMENT
+from servers.rpc import receive_record
 from servers.scripted.call import Call, Delivery
 from servers.scripted.core import Terms
 from servers.scripted.protocol import (
@@ -24,8 +24,6 @@ from servers.scripted.protocol import (
     record,
 )
 
-_RECEIVE_SIZE = 1 << 20
-_RECORD_MAX = 128 << 20
 _HELD_SECONDS = 0.3
 _LINGER_NOT = struct.pack("ii", 1, 0)
 _POLL = 0.05
@@ -60,7 +58,6 @@ class Connection:
         self._host = host
         self._socket = accepted_socket
         self._program = program
-        self._received = bytearray()
         self._sending = threading.Lock()
         self._closing = False
         self._ended = threading.Event()
@@ -85,35 +82,14 @@ class Connection:
         """Serve it to its end, which is an OSError."""
         try:
             while True:
-                data = self._record()
+                while not self._host.reading.wait(_POLL):
+                    self._check()
+                data = receive_record(self._socket)
+                self._check()
                 if not self._closing:
                     self._handle(data)
         finally:
             self._ended.set()
-
-    def _record(self) -> bytes:
-        parts, last = [], False
-        while not last:
-            word = int.from_bytes(self._take(4), "big")
-            last = bool(word & LAST_FRAGMENT)
-            length = word & ~LAST_FRAGMENT
-            if length > _RECORD_MAX:
-                raise ConnectionAbortedError
-            parts.append(self._take(length))
-        return b"".join(parts)
-
-    def _take(self, count: int) -> bytes:
-        while len(self._received) < count:
-            while not self._host.reading.wait(_POLL):
-                self._check()
-            data = self._socket.recv(_RECEIVE_SIZE)
-            if not data:
-                raise ConnectionAbortedError
-            self._received += data
-        self._check()
-        taken = bytes(memoryview(self._received)[:count])
-        del self._received[:count]
-        return taken
 
     def _check(self) -> None:
         if self._ended.is_set():
