@@ -285,9 +285,9 @@ def test_a_yardstick_is_measured(build_dir: Path, tmp_path: Path) -> None:
     headers = [f"-I{ROOT}/engine/fio", f"-I{fio}"]
     argv = [compiler, *_FLAGS, *headers, "-o", str(library), str(tmp_path / "y.c")]
     run(argv, timeout=60).check()
-    engine = dict([peers.other_engine(library)])
-    assert [*engine] == [YARDSTICK]
-    found = _on_sink(Case("randread", "4k", 8), YARDSTICK, tmp_path, **engine)
+    added = dict([peers.other_engine(library)])
+    assert [*added] == [YARDSTICK]
+    found = _on_sink(Case("randread", "4k", 8), YARDSTICK, tmp_path, **added)
     assert found.status == "done", found.why
 
 
