@@ -392,6 +392,7 @@ struct awaited {
 	group_step *step;
 	bool opens;		/* client_start= may hold some back, and the others stay at work */
 	struct pollfd *polls;	/* of those that take the step; and one for epoll */
+	uint32_t first;		/* all before this one are done */
 	uint32_t pending, most; /* how many take it, and may at once */
 	uint32_t done;
 	bool held; /* some may not begin yet */
@@ -413,12 +414,14 @@ static int step_conns(struct group *group, struct awaited *awaited)
 
 	awaited->pending = 0;
 	awaited->held = false;
-	for (uint32_t i = 0; i < count && awaited->pending < awaited->most; i++) {
+	for (uint32_t i = awaited->first; i < count && awaited->pending < awaited->most; i++) {
 		struct conn *conn = group->conns[i];
 		int error;
 
-		if (conn && conn->turn == CONN_DONE)
+		if (conn && conn->turn == CONN_DONE) {
+			awaited->first += awaited->first == i;
 			continue;
+		}
 		awaited->held = awaited->opens && !may_begin(group, i);
 		if (awaited->held)
 			break;
