@@ -97,10 +97,13 @@ void path_credentials_close(struct rpc_client *rpc)
 {
 	if (!rpc->credentials)
 		return;
-	if (rpc->credentials->flavor->context)
+#ifdef HAVE_GSS
+	if (rpc->credentials->flavor->context) {
 		rpcsec_gss_free(rpc->credentials);
-	else
-		free(container_of(rpc->credentials, struct auth_sys, base));
+		return;
+	}
+#endif
+	free(container_of(rpc->credentials, struct auth_sys, base));
 }
 
 /* --- TLS --- */

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * kerberos.c - the Kerberos mechanism: per-message tokens by our own code, contexts by
- * kerberos_making.c, in a thread.
- */
+/* kerberos.c - the Kerberos mechanism: kerberos_making.c makes contexts, in a thread. */
 #include "transport/kerberos.h"
 
 #include <errno.h>
@@ -20,8 +17,6 @@ struct kerberos {
 	struct gss_mechanism base;
 	const struct terms *terms;
 	struct making *making; /* NULL: no context is being made */
-	struct krb5_keys *keys, *earlier;
-	uint64_t sequence; /* of our next token */
 };
 
 static struct kerberos *kerberos_of(const struct gss_mechanism *mechanism)
@@ -170,77 +165,15 @@ static enum gss_progress progress(struct gss_mechanism *mechanism, struct gss_st
 	*step = making->step;
 	if (making->progress != GSS_MADE)
 		return making->progress;
-	krb5_wrap_end(kerberos->keys);
-	krb5_keys_free(kerberos->earlier);
-	kerberos->earlier = kerberos->keys;
-	kerberos->keys = making->keys;
-	kerberos->sequence = making->sequence;
+	krb5_wrap_end(mechanism->keys);
+	krb5_keys_free(mechanism->earlier);
+	mechanism->earlier = mechanism->keys;
+	mechanism->keys = making->keys;
+	mechanism->sequence = making->sequence;
 	making->keys = NULL;
 	step->error = NULL; /* freed with `making` */
 	leave(kerberos);
 	return GSS_MADE;
-}
-
-/* --- messages --- */
-
-static uint32_t mic_size(const struct gss_mechanism *mechanism)
-{
-	return krb5_mic_size(kerberos_of(mechanism)->keys);
-}
-
-static uint32_t wrap_size(const struct gss_mechanism *mechanism)
-{
-	return krb5_wrap_size(kerberos_of(mechanism)->keys);
-}
-
-static bool mic(struct gss_mechanism *mechanism, const struct iovec *parts, int count, uint8_t *to)
-{
-	struct kerberos *kerberos = kerberos_of(mechanism);
-
-	return krb5_mic(kerberos->keys, KRB5_INITIATOR, kerberos->sequence++, parts, count, to);
-}
-
-static bool wrap(struct gss_mechanism *mechanism, const struct iovec *parts, int count, uint8_t *to)
-{
-	struct kerberos *kerberos = kerberos_of(mechanism);
-
-	return krb5_wrap(kerberos->keys, KRB5_INITIATOR, kerberos->sequence++, parts, count, to);
-}
-
-static bool wrap_end(struct gss_mechanism *mechanism)
-{
-	return krb5_wrap_end(kerberos_of(mechanism)->keys);
-}
-
-static struct krb5_keys *keys_of(struct gss_mechanism *mechanism, bool earlier)
-{
-	struct kerberos *kerberos = kerberos_of(mechanism);
-
-	return earlier ? kerberos->earlier : kerberos->keys;
-}
-
-static bool verify(struct gss_mechanism *mechanism, bool earlier, const struct iovec *parts,
-		   int count, const uint8_t *token, uint32_t length)
-{
-	struct krb5_keys *keys = keys_of(mechanism, earlier);
-
-	return keys && krb5_mic_ok(keys, KRB5_ACCEPTOR, parts, count, token, length);
-}
-
-static bool unwrap(struct gss_mechanism *mechanism, bool earlier, uint8_t *token, uint32_t length,
-		   uint8_t **plain, uint32_t *plain_length)
-{
-	struct krb5_keys *keys = keys_of(mechanism, earlier);
-
-	return keys && krb5_unwrap(keys, KRB5_ACCEPTOR, token, length, plain, plain_length);
-}
-
-static bool unwrap_parts(struct gss_mechanism *mechanism, bool earlier, const struct iovec *parts,
-			 int count)
-{
-	struct krb5_keys *keys = keys_of(mechanism, earlier);
-
-	return keys && krb5_unwrap_parts(keys, KRB5_ACCEPTOR, parts, count);
 }
 
 /* --- making and ending --- */
@@ -250,8 +183,8 @@ static void end(struct gss_mechanism *mechanism)
 	struct kerberos *kerberos = kerberos_of(mechanism);
 
 	leave(kerberos);
-	krb5_keys_free(kerberos->keys);
-	krb5_keys_free(kerberos->earlier);
+	krb5_keys_free(mechanism->keys);
+	krb5_keys_free(mechanism->earlier);
 	free(kerberos);
 }
 
@@ -261,15 +194,6 @@ int kerberos_new(struct gss_mechanism **mechanism, const struct terms *terms)
 		.begin = begin,
 		.feed = feed,
 		.progress = progress,
-		.mic_size = mic_size,
-		.wrap_size = wrap_size,
-		.mic = mic,
-		.wrap = wrap,
-		.wrap_end = wrap_end,
-		.verify = verify,
-		.unwrap = unwrap,
-		.wrap_front = krb5_wrap_front,
-		.unwrap_parts = unwrap_parts,
 		.free = end,
 	};
 	struct kerberos *kerberos = calloc(1, sizeof(*kerberos));

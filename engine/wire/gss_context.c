@@ -110,15 +110,14 @@ static void set_lifetime(struct gss_context *context, uint64_t now, uint64_t lif
  */
 static enum rpc_context_state open_context(struct gss_context *context, uint64_t now)
 {
-	struct gss_mechanism *mechanism = context->mechanism;
 	uint32_t window = htobe32(context->window_size);
 	const struct iovec part = {&window, sizeof(window)};
 
 	context->usable = false;
 	if (!context->next_handle.length)
 		return fail(context, "the server has sent no context handle");
-	if (!mechanism->ops->verify(mechanism, false, &part, 1, context->window_mic,
-				    context->window_mic_length))
+	if (!krb5_mic_ok(context->mechanism->keys, KRB5_ACCEPTOR, &part, 1, context->window_mic,
+			 context->window_mic_length))
 		return fail(context, "the reply that completes the context is not the server's");
 	context->handle = context->next_handle;
 	context->window = (struct gss_window){
@@ -231,7 +230,7 @@ bool gss_context_answered(struct rpc_credentials *credentials,
 			major, minor);
 		return false;
 	}
-	if (handle_length > sizeof(context->next_handle.bytes) || verifier->length > GSS_MIC_MAX) {
+	if (handle_length > sizeof(context->next_handle.bytes) || verifier->length > KRB5_MIC_MAX) {
 		fail(context, "the server's handle or verifier is longer than any known server's");
 		return false;
 	}

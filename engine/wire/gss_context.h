@@ -53,7 +53,7 @@ struct gss_context {
 
 	/* From the reply to INIT, whose verifier is checked once there are keys. */
 	uint32_t window_size;
-	uint8_t window_mic[GSS_MIC_MAX];
+	uint8_t window_mic[KRB5_MIC_MAX];
 	uint32_t window_mic_length;
 };
 

@@ -21,7 +21,7 @@ struct rpcsec_gss {
 	struct rpcsec_gss_terms terms;
 
 	uint32_t matched;	    /* the sequence number of the latest verified reply */
-	bool earlier;		    /* the reply being checked used the former context */
+	struct krb5_keys *keys;	    /* of the reply being checked */
 	uint8_t tail[RPC_TAIL_MAX]; /* of the latest call */
 	uint8_t *arena;		    /* privacy: encrypted calls until they are sent */
 	uint32_t arena_size, arena_used;
@@ -32,7 +32,7 @@ static struct rpcsec_gss *gss_of(struct rpc_credentials *credentials)
 	return container_of(credentials, struct rpcsec_gss, context.base);
 }
 
-/* --- the mechanism's functions, with their cost --- */
+/* --- tokens, with their cost --- */
 
 /* Returns what `done` says, and counts its time. */
 #define TIMED(gss, done)                                                       \
@@ -49,16 +49,14 @@ static bool make_mic(struct rpcsec_gss *gss, const struct iovec *parts, int coun
 {
 	struct gss_mechanism *mechanism = gss->context.mechanism;
 
-	return TIMED(gss, mechanism->ops->mic(mechanism, parts, count, mic));
+	return TIMED(gss, krb5_mic(mechanism->keys, KRB5_INITIATOR, mechanism->sequence++, parts,
+				   count, mic));
 }
 
 static bool verify_mic(struct rpcsec_gss *gss, const struct iovec *parts, int count,
 		       const uint8_t *mic, uint32_t length)
 {
-	struct gss_mechanism *mechanism = gss->context.mechanism;
-
-	return TIMED(gss,
-		     mechanism->ops->verify(mechanism, gss->earlier, parts, count, mic, length));
+	return TIMED(gss, krb5_mic_ok(gss->keys, KRB5_ACCEPTOR, parts, count, mic, length));
 }
 
 /* --- credential and verifier --- */
@@ -82,7 +80,7 @@ static void put_credential(const struct rpcsec_gss *gss, struct xdr_out *out,
 static void put_verifier(struct rpcsec_gss *gss, struct xdr_out *out, const uint8_t *start)
 {
 	const struct iovec header = {(void *)start, out->at - start};
-	uint32_t length = gss->context.mechanism->ops->mic_size(gss->context.mechanism);
+	uint32_t length = krb5_mic_size(gss->context.mechanism->keys);
 	uint8_t *mic;
 
 	xdr_put_u32(out, RPC_GSS);
@@ -112,12 +110,13 @@ static enum rpc_belief check(struct rpc_credentials *credentials, const struct r
 			     const struct rpc_verifier *verifier)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
+	const struct gss_mechanism *mechanism = gss->context.mechanism;
 
 	if (!stamp->numbers[0])
 		return verifier->flavor <= RPC_AUTH_SHORT ? RPC_BELIEVED : RPC_NOT_ARRIVED;
 	if (gss_context_orphaned(credentials, stamp) || verifier->flavor != RPC_GSS)
 		return RPC_NOT_ARRIVED;
-	gss->earlier = stamp->context != gss->context.number;
+	gss->keys = stamp->context == gss->context.number ? mechanism->keys : mechanism->earlier;
 	for (size_t i = 0; i < ARRAY_SIZE(stamp->numbers) && stamp->numbers[i]; i++) {
 		uint32_t number = htobe32(stamp->numbers[i]);
 		const struct iovec part = {&number, sizeof(number)};
@@ -157,8 +156,7 @@ static bool wrap_integrity(struct rpc_credentials *credentials, const struct rpc
 			   struct xdr_out *out, uint8_t *arguments, struct rpc_payload *data)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
-	uint32_t bytes = carried(data),
-		 mic = gss->context.mechanism->ops->mic_size(gss->context.mechanism);
+	uint32_t bytes = carried(data), mic = krb5_mic_size(gss->context.mechanism->keys);
 	struct xdr_out length = {arguments, arguments + LENGTH, false};
 	struct xdr_out tail = {gss->tail, gss->tail + sizeof(gss->tail), false};
 	struct iovec body[3];
@@ -213,7 +211,7 @@ static uint32_t lead_integrity(struct rpc_credentials *credentials, const struct
 			       struct xdr_in in, uint32_t length, uint32_t results)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
-	uint32_t mic = gss->context.mechanism->ops->mic_size(gss->context.mechanism);
+	uint32_t mic = krb5_mic_size(gss->context.mechanism->keys);
 
 	if (stamp->context != gss->context.number ||
 	    length != LENGTH + NUMBER + results + LENGTH + mic ||
@@ -246,10 +244,8 @@ static bool unwrap_integrity_around(struct rpc_credentials *credentials,
 static bool wrap_end(struct rpc_credentials *credentials)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
-	struct gss_mechanism *mechanism = gss->context.mechanism;
 
-	return !gss->arena_used || !mechanism->ops->wrap_end ||
-	       TIMED(gss, mechanism->ops->wrap_end(mechanism));
+	return !gss->arena_used || TIMED(gss, krb5_wrap_end(gss->context.mechanism->keys));
 }
 
 /* Encrypts arguments and data into the arena. A copy of the arguments stays for wrap_end(). */
@@ -270,12 +266,13 @@ static bool wrap_privacy(struct rpc_credentials *credentials, const struct rpc_s
 
 	if (!stamp->numbers[0])
 		return true;
-	total = front + bytes + xdr_pad(bytes) + mechanism->ops->wrap_size(mechanism);
+	total = front + bytes + xdr_pad(bytes) + krb5_wrap_size(mechanism->keys);
 	if (front + total > gss->arena_size - gss->arena_used)
 		return false;
 	xdr_put_u32(&number, stamp->numbers[0]);
 	memcpy(number.at, arguments, front - NUMBER);
-	made = TIMED(gss, mechanism->ops->wrap(mechanism, parts, bytes ? 3 : 1, token));
+	made = TIMED(gss, krb5_wrap(mechanism->keys, KRB5_INITIATOR, mechanism->sequence++, parts,
+				    bytes ? 3 : 1, token));
 	gss->arena_used += front + total;
 	out->at = arguments;
 	xdr_put_u32(out, total);
@@ -288,7 +285,6 @@ static bool unwrap_privacy(struct rpc_credentials *credentials, const struct rpc
 			   struct xdr_in *in)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
-	struct gss_mechanism *mechanism = gss->context.mechanism;
 	uint32_t length, plain_length;
 	const uint8_t *token;
 	uint8_t *plain;
@@ -299,8 +295,8 @@ static bool unwrap_privacy(struct rpc_credentials *credentials, const struct rpc
 	token = xdr_skip(in, length);
 	if (in->bad)
 		return false;
-	return TIMED(gss, mechanism->ops->unwrap(mechanism, gss->earlier, (uint8_t *)token, length,
-						 &plain, &plain_length)) &&
+	return TIMED(gss, krb5_unwrap(gss->keys, KRB5_ACCEPTOR, (uint8_t *)token, length, &plain,
+				      &plain_length)) &&
 	       take_body(gss, in, plain, plain_length);
 }
 
@@ -308,13 +304,12 @@ static uint32_t lead_privacy(struct rpc_credentials *credentials, const struct r
 			     struct xdr_in in, uint32_t length, uint32_t results)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
-	const struct gss_mechanism_ops *ops = gss->context.mechanism->ops;
 	uint32_t token = xdr_get_u32(&in), front;
 
 	if (stamp->context != gss->context.number || length != LENGTH + token ||
-	    token != NUMBER + results + ops->wrap_size(gss->context.mechanism))
+	    token != NUMBER + results + krb5_wrap_size(gss->context.mechanism->keys))
 		return 0;
-	front = ops->wrap_front(in.at, in.end - in.at);
+	front = krb5_wrap_front(in.at, in.end - in.at);
 	return front ? LENGTH + front + NUMBER : 0;
 }
 
@@ -323,16 +318,15 @@ static bool unwrap_privacy_around(struct rpc_credentials *credentials,
 				  const struct iovec *data, const uint8_t *behind)
 {
 	struct rpcsec_gss *gss = gss_of(credentials);
-	struct gss_mechanism *mechanism = gss->context.mechanism;
 	const uint8_t *token = in->at + LENGTH;
 	const struct iovec parts[] = {
 		{(void *)token, behind - token},
 		*data,
 		{(void *)behind, in->end - behind},
 	};
-	const uint8_t *plain = token + mechanism->ops->wrap_front(token, parts[0].iov_len);
+	const uint8_t *plain = token + krb5_wrap_front(token, parts[0].iov_len);
 
-	return TIMED(gss, mechanism->ops->unwrap_parts(mechanism, gss->earlier, parts, 3)) &&
+	return TIMED(gss, krb5_unwrap_parts(gss->keys, KRB5_ACCEPTOR, parts, 3)) &&
 	       take_body(gss, in, plain, behind - plain);
 }
 
@@ -358,7 +352,7 @@ static void put_request(struct rpc_credentials *credentials, struct xdr_out *out
 
 static uint32_t longest_call(const struct rpcsec_gss *gss)
 {
-	return gss->terms.data_max + 2 * RPC_STREAM_HEAD_MAX + GSS_WRAP_MAX;
+	return gss->terms.data_max + 2 * RPC_STREAM_HEAD_MAX + KRB5_WRAP_FRONT + KRB5_WRAP_BACK_MAX;
 }
 
 /* Empties the arena: its calls were sent, or the connection is lost. */

@@ -15,9 +15,9 @@ static const struct decoder {
 	{"pool", fuzz_pool},
 	{"record", fuzz_record},
 	{"rpcrdma", fuzz_rpcrdma},
-	{"rpcsec_gss", fuzz_rpcsec_gss},
 #ifdef HAVE_TLS
 	{"krb5_token", fuzz_krb5_token},
+	{"rpcsec_gss", fuzz_rpcsec_gss},
 	{"tls", fuzz_tls},
 #endif
 };

@@ -2,19 +2,18 @@
 /*
  * rpcsec_gss.c - the input's first byte chooses a service; then come the reply that makes a context
  * and replies to a call, by the context's key or of any bytes. What else happens to a context is
- * the simulator's, whose tokens these are.
+ * the simulator's.
  */
 #include "wire/rpcsec_gss.h"
 
 #include <endian.h>
 #include <string.h>
 
-#include "../sim/tokens.h"
 #include "fuzz.h"
 #include "wire/message.h"
 #include "wire/reply.h"
 
-enum { KEY = 1, MESSAGE_MAX = 1024, HANDLE_MAX = 128 };
+enum { MESSAGE_MAX = 1024, HANDLE_MAX = 128 };
 
 /* --- a mechanism that asks nobody: one token, and the context is made --- */
 
@@ -42,8 +41,18 @@ static void end(struct gss_mechanism *mechanism)
 {
 }
 
-static struct gss_mechanism_ops ops;
-static struct token_mechanism mechanism = {.base = {&ops}, .key = KEY, .earlier = KEY};
+static const struct gss_mechanism_ops ops = {begin, feed, progress, end};
+static struct gss_mechanism mechanism = {.ops = &ops};
+
+/* aes128-cts-hmac-sha256-128: its tokens are made at once. */
+static void make_keys(void)
+{
+	static const uint8_t key[16] = "a context's key";
+
+	if (!mechanism.keys)
+		expect(!krb5_keys_new(&mechanism.keys, 19, key, sizeof(key), false));
+	mechanism.earlier = mechanism.keys;
+}
 
 /* --- what a server says --- */
 
@@ -64,14 +73,15 @@ static bool put_accepted(struct input *input, struct xdr_out *out, uint32_t numb
 	enum { REPLY = 1, ACCEPTED = 0, SUCCESS = 0 };
 	uint32_t wire = htobe32(number);
 	bool right = take_byte(input) % 4;
-	uint8_t sum[TOKEN_MIC];
+	uint8_t sum[KRB5_MIC_MAX];
 
 	xdr_put_u32(out, 0); /* xid */
 	xdr_put_u32(out, REPLY);
 	xdr_put_u32(out, ACCEPTED);
 	xdr_put_u32(out, right ? RPC_GSS : take_byte(input));
-	token_mic(token_server_key(KEY), &(struct iovec){&wire, sizeof(wire)}, 1, sum);
-	put_some(out, right ? (struct iovec){sum, sizeof(sum)} : some(input));
+	expect(krb5_mic(mechanism.keys, KRB5_ACCEPTOR, 0, &(struct iovec){&wire, sizeof(wire)}, 1,
+			sum));
+	put_some(out, right ? (struct iovec){sum, krb5_mic_size(mechanism.keys)} : some(input));
 	xdr_put_u32(out, SUCCESS);
 	return right;
 }
@@ -85,7 +95,8 @@ static bool put_results(struct input *input, struct xdr_out *out, enum gss_servi
 {
 	enum { ANY, OTHER_NUMBER, CHANGED, FORMS = 8 } form = take_byte(input) % FORMS;
 	uint32_t written = htobe32(number + (form == OTHER_NUMBER));
-	uint8_t body[sizeof(written) + UINT8_MAX], token[TOKEN_WRAP + sizeof(body)];
+	uint8_t body[sizeof(written) + UINT8_MAX];
+	uint8_t token[KRB5_WRAP_FRONT + sizeof(body) + KRB5_WRAP_BACK_MAX];
 	struct iovec whole = {body, sizeof(written)};
 
 	*plain = some(input);
@@ -97,11 +108,11 @@ static bool put_results(struct input *input, struct xdr_out *out, enum gss_servi
 	}
 	if (service == GSS_SERVICE_INTEGRITY) {
 		put_some(out, whole);
-		token_mic(token_server_key(KEY), &whole, 1, token);
-		whole.iov_len = TOKEN_MIC;
+		expect(krb5_mic(mechanism.keys, KRB5_ACCEPTOR, 0, &whole, 1, token));
+		whole.iov_len = krb5_mic_size(mechanism.keys);
 	} else {
-		token_wrap(token_server_key(KEY), &whole, 1, token);
-		whole.iov_len += TOKEN_WRAP;
+		expect(krb5_wrap(mechanism.keys, KRB5_ACCEPTOR, 0, &whole, 1, token));
+		whole.iov_len += krb5_wrap_size(mechanism.keys);
 	}
 	token[0] ^= form == CHANGED;
 	put_some(out, (struct iovec){token, whole.iov_len});
@@ -248,17 +259,13 @@ void fuzz_rpcsec_gss(struct input *input)
 	struct security_counters counters = {0};
 	const struct rpcsec_gss_terms terms = {
 		.service = GSS_SERVICE_NONE + take_byte(input) % 3,
-		.mechanism = &mechanism.base,
+		.mechanism = &mechanism,
 		.counters = &counters,
 	};
 	struct rpc_credentials *credentials;
 	struct rpc_stamp stamp = {0};
 
-	ops = token_ops;
-	ops.begin = begin;
-	ops.feed = feed;
-	ops.progress = progress;
-	ops.free = end;
+	make_keys();
 	if (rpcsec_gss_new(&credentials, &terms))
 		return;
 	if (make_context(credentials, input)) {

@@ -18,7 +18,7 @@ void kdc_heal(void)
 
 static struct mechanism *mechanism_of(struct gss_mechanism *base)
 {
-	return container_of(base, struct mechanism, tokens.base);
+	return container_of(base, struct mechanism, base);
 }
 
 /* --- making a context --- */
@@ -101,8 +101,8 @@ static void take_context(struct mechanism *mechanism, struct gss_step *step)
 	uint64_t now = world.clock.now;
 
 	mechanism->state = IDLE;
-	mechanism->tokens.earlier = mechanism->tokens.key;
-	mechanism->tokens.key = mechanism->next_key;
+	mechanism->earlier = mechanism->present;
+	mechanism->present.key = mechanism->next_key;
 	mechanism->made = now;
 	mechanism->lifetime = mechanism->ticket_end == UINT64_MAX
 				      ? UINT64_MAX
@@ -141,15 +141,14 @@ static void end(struct gss_mechanism *base)
 
 struct mechanism *mechanism_new(void)
 {
-	static struct gss_mechanism_ops ops;
+	static const struct gss_mechanism_ops ops = {begin, feed, progress, end};
 	struct mechanism *mechanism = calloc(1, sizeof(*mechanism));
 
-	ops = token_ops;
-	ops.begin = begin;
-	ops.feed = feed;
-	ops.progress = progress;
-	ops.free = end;
 	if (mechanism)
-		mechanism->tokens.base.ops = &ops;
+		mechanism->base = (struct gss_mechanism){
+			.ops = &ops,
+			.keys = &mechanism->present,
+			.earlier = &mechanism->earlier,
+		};
 	return mechanism;
 }

@@ -181,7 +181,7 @@ void security_check_dropped(uint64_t key, uint32_t number)
 	struct holder *holder;
 
 	LIST_FOREACH (holder, &holders, link)
-		if (holder->mechanism->tokens.key == key)
+		if (holder->mechanism->present.key == key)
 			for_each_sent(holder, check_not_awaited, number);
 }
 
@@ -189,7 +189,7 @@ static void note_context(struct holder *holder, uint32_t context)
 {
 	holder->keys[1] = holder->keys[0];
 	holder->contexts[1] = holder->contexts[0];
-	holder->keys[0] = holder->mechanism->tokens.key;
+	holder->keys[0] = holder->mechanism->present.key;
 	holder->contexts[0] = context;
 	holder->latest = 0;
 }
@@ -224,9 +224,9 @@ static void context_begins(struct mechanism *mechanism)
 	uint32_t epoch = moves_data(holder) ? holder->rpc->link.epoch : 0;
 
 	world_tell("client: begins a context");
-	if (mechanism->tokens.key && (ends || holder->denied == mechanism->tokens.key))
+	if (mechanism->present.key && (ends || holder->denied == mechanism->present.key))
 		;
-	else if (mechanism->tokens.key && holder->keys[0] == mechanism->tokens.key)
+	else if (mechanism->present.key && holder->keys[0] == mechanism->present.key)
 		world_violated("a context is replaced that is good");
 	else if (epoch && epoch == holder->epoch)
 		world_violated("a context is begun again over the same connection");
@@ -291,7 +291,7 @@ static bool is_known(const struct holder *holder, const struct call *call)
 	uint64_t key = key_of(holder, call);
 
 	return key &&
-	       (key == holder->mechanism->tokens.key || key == holder->mechanism->tokens.earlier);
+	       (key == holder->mechanism->present.key || key == holder->mechanism->earlier.key);
 }
 
 /* A reply was taken for a call's, or thrown away. */
@@ -305,7 +305,7 @@ static void check_reply(const struct rpc_client *rpc, const struct rpc_reply *me
 	rpc_decode_reply(&in, &header);
 	call = call_find(&rpc->calls, rpc, header.xid);
 	if (holder && header.verdict == RPC_AUTH_ERROR)
-		holder->denied = holder->mechanism->tokens.key;
+		holder->denied = holder->mechanism->present.key;
 	if (!holder || !call || call_is_context(call) || header.verdict != RPC_SUCCESS ||
 	    call == rpc->probe || in.bad)
 		return;
@@ -356,7 +356,7 @@ int __wrap_path_credentials_open(struct rpc_client *rpc)
 		nclients_note(rpc->own, rpc);
 	if (!terms.service)
 		return __real_path_credentials_open(rpc);
-	terms.mechanism = &new_holder(rpc)->mechanism->tokens.base;
+	terms.mechanism = &new_holder(rpc)->mechanism->base;
 	if (rpcsec_gss_new(&rpc->credentials, &terms))
 		abort();
 	return 0;

@@ -13,6 +13,7 @@
 #include "contexts.h"
 #include "tls.h"
 #include "tokens.h"
+#include "wire/rpcsec_gss.h"
 
 struct kdc_terms {
 	uint64_t lifetime; /* nanoseconds of a ticket; 0: it has no end */
@@ -57,7 +58,8 @@ void security_check_dropped(uint64_t key, uint32_t number);
 enum mechanism_state { IDLE, WORKS, TELLS, WAITS_FOR_REPLY, HAS_MADE, HAS_FAILED };
 
 struct mechanism {
-	struct token_mechanism tokens;
+	struct gss_mechanism base;
+	struct krb5_keys present, earlier;
 	enum mechanism_state state, next; /* when its work is done */
 	uint64_t work_until, ticket_end;
 	uint64_t half, next_key; /* of that one's key; 0: it is not known yet */

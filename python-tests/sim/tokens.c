@@ -113,81 +113,63 @@ bool token_unwrap(uint64_t key, uint8_t *token, uint32_t length, uint8_t **plain
 	return token_unwrap_parts(key, &part, 1);
 }
 
-/* --- a mechanism's operations --- */
+/* --- in the place of engine/wire/krb5_token.c --- */
 
-static const struct token_mechanism *mechanism_of(struct gss_mechanism *base)
+static uint64_t key_of(const struct krb5_keys *keys, enum krb5_side side)
 {
-	const struct token_mechanism *mechanism = container_of(base, struct token_mechanism, base);
-
-	if (!mechanism->key)
+	if (!keys->key)
 		abort(); /* there is no context */
-	return mechanism;
+	return side == KRB5_INITIATOR ? token_client_key(keys->key) : token_server_key(keys->key);
 }
 
-static uint64_t client_key(struct gss_mechanism *base)
-{
-	return token_client_key(mechanism_of(base)->key);
-}
-
-static uint64_t server_key(struct gss_mechanism *base, bool earlier)
-{
-	const struct token_mechanism *mechanism = mechanism_of(base);
-
-	return token_server_key(earlier ? mechanism->earlier : mechanism->key);
-}
-
-static uint32_t mic_size(const struct gss_mechanism *base)
+uint32_t __wrap_krb5_mic_size(const struct krb5_keys *keys)
 {
 	return TOKEN_MIC;
 }
 
-static uint32_t wrap_size(const struct gss_mechanism *base)
+bool __wrap_krb5_mic(struct krb5_keys *keys, enum krb5_side side, uint64_t sequence,
+		     const struct iovec *parts, int count, uint8_t *mic)
+{
+	token_mic(key_of(keys, side), parts, count, mic);
+	return true;
+}
+
+bool __wrap_krb5_mic_ok(struct krb5_keys *keys, enum krb5_side side, const struct iovec *parts,
+			int count, const uint8_t *mic, uint32_t length)
+{
+	return token_mic_ok(key_of(keys, side), parts, count, mic, length);
+}
+
+uint32_t __wrap_krb5_wrap_size(const struct krb5_keys *keys)
 {
 	return TOKEN_WRAP;
 }
 
-static bool mic(struct gss_mechanism *base, const struct iovec *parts, int count, uint8_t *to)
+bool __wrap_krb5_wrap(struct krb5_keys *keys, enum krb5_side side, uint64_t sequence,
+		      const struct iovec *parts, int count, uint8_t *token)
 {
-	token_mic(client_key(base), parts, count, to);
+	token_wrap(key_of(keys, side), parts, count, token);
 	return true;
 }
 
-static bool wrap(struct gss_mechanism *base, const struct iovec *parts, int count, uint8_t *to)
+bool __wrap_krb5_wrap_end(struct krb5_keys *keys)
 {
-	token_wrap(client_key(base), parts, count, to);
 	return true;
 }
 
-static bool verify(struct gss_mechanism *base, bool earlier, const struct iovec *parts, int count,
-		   const uint8_t *token, uint32_t length)
+bool __wrap_krb5_unwrap(struct krb5_keys *keys, enum krb5_side side, uint8_t *token,
+			uint32_t length, uint8_t **plain, uint32_t *plain_length)
 {
-	return token_mic_ok(server_key(base, earlier), parts, count, token, length);
+	return token_unwrap(key_of(keys, side), token, length, plain, plain_length);
 }
 
-static bool unwrap(struct gss_mechanism *base, bool earlier, uint8_t *token, uint32_t length,
-		   uint8_t **plain, uint32_t *plain_length)
-{
-	return token_unwrap(server_key(base, earlier), token, length, plain, plain_length);
-}
-
-static uint32_t wrap_front(const uint8_t *token, uint32_t have)
+uint32_t __wrap_krb5_wrap_front(const uint8_t *token, uint32_t have)
 {
 	return have > TOKEN_WRAP ? TOKEN_WRAP : 0;
 }
 
-static bool unwrap_parts(struct gss_mechanism *base, bool earlier, const struct iovec *parts,
-			 int count)
+bool __wrap_krb5_unwrap_parts(struct krb5_keys *keys, enum krb5_side side,
+			      const struct iovec *parts, int count)
 {
-	return token_unwrap_parts(server_key(base, earlier), parts, count);
+	return token_unwrap_parts(key_of(keys, side), parts, count);
 }
-
-const struct gss_mechanism_ops token_ops = {
-	.mic_size = mic_size,
-	.wrap_size = wrap_size,
-	.mic = mic,
-	.wrap = wrap,
-	.verify = verify,
-	.unwrap = unwrap,
-	.wrap_front = wrap_front,
-	.unwrap_parts = unwrap_parts,
-};

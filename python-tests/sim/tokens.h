@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "wire/rpcsec_gss.h"
+#include "wire/krb5_token.h"
 
 enum { TOKEN_MIC = 8, TOKEN_WRAP = 8 }; /* bytes of a MIC, and those that a message grows by */
 
@@ -32,9 +32,7 @@ bool token_unwrap(uint64_t key, uint8_t *token, uint32_t length, uint8_t **plain
 /* The same of a token in three parts at most; the first has more than TOKEN_WRAP bytes. */
 bool token_unwrap_parts(uint64_t key, const struct iovec *parts, int count);
 
-/* A mechanism's beginning, of which token_ops has what protects messages. */
-struct token_mechanism {
-	struct gss_mechanism base;
-	uint64_t key, earlier; /* of the context, and the one before; 0: there is none */
+/* In the place of Kerberos' keys: tokens.c has its tokens (engine/wire/krb5_token.h) by --wrap. */
+struct krb5_keys {
+	uint64_t key; /* of the context; 0: there is none */
 };
-extern const struct gss_mechanism_ops token_ops;
