@@ -84,13 +84,9 @@ def _begun(kind: str) -> Record:
     seed = secrets.randbelow(1 << 31)
     plan = Plan(
         scenario=STORY.name,
-        label="",
-        quick=False,
         started=now_text(),
         command=f"{COMMAND} {STORY.name}",
         seed=seed,
-        pool=None,
-        left_out=[],
         cells=ordered(specs, STORY.repeats, seed),
     )
     place["limits"] = {name: WORKLOADS[name].limits.rates for name in plan.places}

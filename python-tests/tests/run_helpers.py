@@ -105,5 +105,7 @@ def made_record(
 ) -> Record:
     """Begin a run of these cells alone, under every value of a setting."""
     cells = ordered(under(specs, setting), repeats, seed=1)
-    plan = Plan(scenario, "", True, "", "", 1, None, [], cells, setting=setting)
+    plan = Plan(
+        scenario=scenario, quick=True, started="", command="", seed=1, cells=cells, setting=setting
+    )
     return Record.begin(folder, plan, {})

@@ -42,7 +42,7 @@ boots = pytest.mark.full
 def kernel() -> Iterator[Machine]:
     """Yield the machine; this skips where what a guest needs is missing."""
     with or_skip():
-        yield guest.prepare()
+        yield Machine()
 
 
 def _lab(*words: str, cwd: Path | None = None) -> Completed:
@@ -109,7 +109,7 @@ def test_command_is_at_home_and_changes_nothing(kernel: Machine, tmp_path: Path)
 def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     with pytest.raises(MissingError, match="busybox is not installed"):
-        guest.prepare()
+        Machine()
 
 
 def _share(folder: Path, ready: str = "20.00") -> Path:

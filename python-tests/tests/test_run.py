@@ -298,7 +298,7 @@ def test_a_report_that_fails_leaves_the_figures(
     monkeypatch.setattr("nfsmulti.report.pages.written", broken)
     monkeypatch.setattr(command, "_out", QUIET)
     cells = ordered(own_cells("dd", Scale(True, 0.2))[:1], 1, seed=1)
-    plan = Plan("dd", "", True, "", "", 1, mount, [], cells)
+    plan = Plan(scenario="dd", quick=True, started="", command="", seed=1, pool=mount, cells=cells)
     record = Record.begin(tmp_path / "dd", plan, {})
     assert command._carry_out(record) == 1
     assert dict(_statuses(record.folder)) == {"done": 1}

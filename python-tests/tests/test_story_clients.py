@@ -416,7 +416,8 @@ def test_all_that_a_server_has_to_take_is_asked_about(
         dataclasses.replace(one, options={**one.options, "numjobs": jobs}) if jobs else one
         for one in specs
     ]
-    plan = Plan("clients", "", True, "", "", 1, None, [], ordered(specs, 1, seed=1))
+    cells = ordered(specs, 1, seed=1)
+    plan = Plan(scenario="clients", quick=True, started="", command="", seed=1, cells=cells)
     assert clients.most(plan) == most
 
 

@@ -173,13 +173,10 @@ def measure(
     cells = ordered(specs, options.timing.repeats, _SEED, "workload")
     plan = Plan(
         scenario=name,
-        label="",
         quick=options.quick,
         started=now_text(),
         command=shlex.join([COMMAND, *sys.argv[1:]]),
         seed=_SEED,
-        pool=None,
-        left_out=[],
         cells=cells,
     )
     with own_folder(options.results, RESULTS / name) as folder:

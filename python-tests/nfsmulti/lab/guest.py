@@ -185,7 +185,7 @@ def run_in_guest(
     status as a shell would. A guest whose clock is wrong is booted again before the command starts.
     MissingError where a component is not installed, HarnessError where the guest fails or is late.
     """
-    machine = prepare()
+    machine = Machine()
     if config.secured:
         command = _secured(command, config)
     streams = (stdout or sys.stdout.buffer, stderr or sys.stderr.buffer)
@@ -234,11 +234,6 @@ def _secured(command: Sequence[str], config: GuestConfig) -> list[str]:
         find(program)
     inside = [sys.executable, "-m", "nfsmulti.lab.kernel_security", config.sec, config.xprtsec]
     return [*inside, *command]
-
-
-def prepare() -> Machine:
-    """Return the machine; its kernel is fetched first. MissingError where one is missing."""
-    return Machine()
 
 
 class _Guest:

@@ -240,19 +240,12 @@ def _watched(
             if not restarting.down and (why := place.trouble()):
                 raise HarnessError(why)
             if spec.patience and _overdue(sampler.folder, spec):
-                _kill(_jobs_of(process))  # fio itself then ends, and reports what they had done
+                _kill_jobs(process)
             if passed > limit:
                 raise HarnessError(f"fio did not end within {limit:.0f} s")
         sampler.take()
         sampler.clear()
         return process.result(0)
-
-
-def _jobs_of(fio: FioProcess) -> list[psutil.Process]:
-    """Return the running jobs of a fio."""
-    with contextlib.suppress(psutil.NoSuchProcess):  # where it has ended
-        return psutil.Process(fio.pid).children()
-    return []
 
 
 def _overdue(folder: Path, spec: CellSpec) -> bool:
@@ -264,10 +257,12 @@ def _overdue(folder: Path, spec: CellSpec) -> bool:
     return watch.seconds_of_io(folder) > spec.seconds + spec.patience
 
 
-def _kill(jobs: Sequence[psutil.Process]) -> None:
-    for job in jobs:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            job.kill()
+def _kill_jobs(fio: FioProcess) -> None:
+    """Kill the running jobs of a fio, which itself then ends, and reports what they had done."""
+    with contextlib.suppress(psutil.NoSuchProcess):  # where it has ended
+        for job in psutil.Process(fio.pid).children():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                job.kill()
 
 
 def _forgiven(result: FioResult, spec: CellSpec) -> FioResult:

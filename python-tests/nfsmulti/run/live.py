@@ -33,11 +33,6 @@ _BARS = "▁▂▃▄▅▆▇█"
 Counts = dict[str, float]
 
 
-def totals(lines: Iterable[PathStats]) -> dict[str, Counts]:
-    """Add up what was done by path, by lines of paths or of connections."""
-    return added({line.path: _counts(line)} for line in lines)
-
-
 def _counts(line: PathStats) -> Counts:
     ops = line.read_ops + line.write_ops + line.commits + line.meta_ops + line.lookups
     counts = {"bytes": line.bytes, "ops": ops, "ns": round(line.rtt_mean_us * 1000 * ops)}
@@ -54,35 +49,25 @@ def added(parts: Iterable[Mapping[str, Counts]]) -> dict[str, Counts]:
 
 
 @dataclass(frozen=True)
-class Rates:
-    """What was moved in the latest second, and the mean time from a call to its reply."""
-
-    bytes_per_s: float
-    ops_per_s: float
-    latency_s: float | None
-
-
-@dataclass(frozen=True)
 class Live:
     """What each path has done since the cell began, and what it did per second at the last look."""
 
     paths: dict[str, Counts]
     per_s: dict[str, Counts]
 
-    def rates(self) -> Rates:
-        """Return those of all paths together."""
+    def rates(self) -> Counter[str]:
+        """Return what all paths together did per second."""
         found = Counter[str]()
         for counts in self.per_s.values():
             found.update(counts)
-        latency = found["ns"] / found["ops"] / 1e9 if found["ops"] else None
-        return Rates(found["bytes"], found["ops"], latency)
+        return found
 
     def text(self, bandwidths: Sequence[float]) -> str:
         """Say it in a line, with a sparkline of the latest bandwidths."""
         rates = self.rates()
-        words = [f"{number(rates.bytes_per_s / 1e6)} MB/s", f"{number(rates.ops_per_s)} IOPS"]
-        if rates.latency_s:
-            words.append(f"{number(1000 * rates.latency_s)} ms")
+        words = [f"{number(rates['bytes'] / 1e6)} MB/s", f"{number(rates['ops'])} IOPS"]
+        if rates["ns"]:  # the mean time from a call to its reply
+            words.append(f"{number(rates['ns'] / rates['ops'] / 1e6)} ms")
         if any(bandwidths):
             most = max(bandwidths)
             words.append("".join(_BARS[int(7 * one / most)] for one in bandwidths))
@@ -125,7 +110,8 @@ class Sampler:
         """Look again; None where there is nothing yet, or never will be."""
         for file in self.folder.glob(f"{OPTION}.*"):
             with contextlib.suppress(HarnessError):  # it is being written: the next look has it
-                at, paths = file.stat().st_mtime, totals(PathStats.read(file))
+                at, lines = file.stat().st_mtime, PathStats.read(file)
+                paths = added({line.path: _counts(line)} for line in lines)
                 known = self._files.get(file)
                 if known is None:
                     self._files[file] = _File(at, paths, {})

@@ -10,7 +10,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qs
 
@@ -79,7 +79,7 @@ class Setting:
         return self.set.replace(f"{{{self.name}}}", str(value))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """A run of a scenario. `pool` is the user's own, None in the lab; `command` starts the same.
 
@@ -91,13 +91,13 @@ class Plan:
     """
 
     scenario: str
-    label: str
-    quick: bool
+    label: str = ""
+    quick: bool = False
     started: str
     command: str
     seed: int
-    pool: str | None
-    left_out: list[str]
+    pool: str | None = None
+    left_out: list[str] = field(default_factory=list)
     cells: list[PlannedCell]
     hosts: str = ""
     setting: Setting | None = None

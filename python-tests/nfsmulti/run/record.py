@@ -338,7 +338,7 @@ class Meter(Bar, Watcher):
     def tick(self, seconds: float, now: Live | None) -> None:
         """Move on, up to where the cell should end, and show what it does."""
         if now:
-            self._bandwidths.append(now.rates().bytes_per_s)
+            self._bandwidths.append(now.rates()["bytes"])
         self.show(
             done=self._done + min(seconds, self._seconds),
             beside=now.text(self._bandwidths) if now else "",

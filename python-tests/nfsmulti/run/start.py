@@ -89,15 +89,15 @@ def planned(request: Request, name: str) -> tuple[Plan, dict[str, Any]]:
         setting=request.setting,
         server_command=request.server_command,
     )
-    factors = {name: list(values) for name, values in request.factors.items()}
-    setting = dataclasses.asdict(plan.setting) if plan.setting else {}
     chosen: dict[str, Any] = {
-        "factors": factors,
-        "setting": setting,
+        "factors": {name: list(values) for name, values in request.factors.items()},
+        "setting": dataclasses.asdict(plan.setting) if plan.setting else {},
         "server_command": plan.server_command,
+        "amounts": request.amounts.given,
+        "slo": request.choice.slo,
+        "restart": request.choice.restart,
+        "absent": request.choice.absent,
     }
-    chosen |= {"amounts": request.amounts.given, "slo": request.choice.slo}
-    chosen |= {"restart": request.choice.restart, "absent": request.choice.absent}
     return plan, _place(scenario, plan) | {name: one for name, one in chosen.items() if one}
 
 
