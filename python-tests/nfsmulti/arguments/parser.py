@@ -29,6 +29,7 @@ GONE = {
     "--metrics": "--metrics is gone since 0.7.0: read the engine's live_file in the cell's folder",
     "--over": "--over is gone since 0.7.0: use --factors in one run, whose page compares them",
     "--only": "--only is gone since 0.7.0: use --filter",
+    "--precondition": "--precondition is gone since 0.7.0: --factors overwrite=1 does the same",
     "--tolerance": "--tolerance is gone since 0.7.0: run with --repeat 3, for a test of each cell",
     "--format junit": "--format junit is gone since 0.7.0: use --format json",
     "--format markdown": "--format markdown is gone since 0.7.0: use --format json",

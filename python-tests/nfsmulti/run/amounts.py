@@ -22,19 +22,15 @@ _OPTIONS = {"size": "size", "depth": "iodepth", "bs": "bs"}
 
 @dataclass(frozen=True)
 class Amounts:
-    """Bytes of each file, seconds of each cell, I/Os in flight per job, bytes of an I/O.
-
-    `precondition`: each file is written whole before a job writes to it.
-    """
+    """Bytes of each file, seconds of each cell, I/Os in flight per job, bytes of an I/O."""
 
     size: int | None = None
     runtime: float | None = None
     depth: int | None = None
     bs: int | None = None
-    precondition: bool = False
 
     @property
-    def given(self) -> dict[str, int | float | bool]:
+    def given(self) -> dict[str, int | float]:
         """Those that a user has given."""
         return {name: value for name, value in vars(self).items() if value}
 
@@ -78,8 +74,6 @@ class Amounts:
             if "workload" in factors:  # its name begins with the block size
                 name = re.sub(r"^\d+k", size_text(self.bs), str(factors["workload"]))
                 factors = {**factors, "workload": name}
-        if self.precondition and not spec.entries:
-            options["overwrite"] = 1
         return dataclasses.replace(
             spec, options=options, factors=factors, files=files, seconds=seconds
         )

@@ -138,9 +138,7 @@ def _named(*options: str) -> str:
 
 def _request(scenario: str, more: Sequence[str], given: Mapping[str, Any]) -> start.Request:
     """Read what is given. Raises HarnessError."""
-    amounts = {
-        name: given[name] for name in ("size", "runtime", "bs", "precondition") if name in given
-    }
+    amounts = {name: given[name] for name in ("size", "runtime", "bs") if name in given}
     chosen = {one.name: given[one.name] for one in dataclasses.fields(Choice) if one.name in given}
     if scenario != "metadata" and (depths := chosen.pop("depth", ())):
         if len(depths) > 1:
