@@ -100,9 +100,8 @@ class Arrivals:
     `offered` and `achieved` are I/Os per second: those that were due, and those that completed in
     time. Where responses grew all the time it is not `sustained`, and latencies say nothing. `full`
     is the part of the arrivals that found the depth used up. `lag` has fio's bins in ns from when
-    I/O was due to its sending; those to its end are the cell's. `spans` are where its time went
-    (lag, wait for a connection, rtt): mean_us of all connections, percentiles of the slowest.
-    `over_time` is the mean response in us, one for every `figure_s` seconds of the cell.
+    I/O was due to its sending; those to its end are the cell's. `over_time` is the mean response in
+    us, one for every `figure_s` seconds of the cell.
     """
 
     offered: float
@@ -112,7 +111,6 @@ class Arrivals:
     dropped: int = 0
     full: float = 0.0
     lag: dict[str, int] = field(default_factory=dict)
-    spans: dict[str, dict[str, float]] = field(default_factory=dict)
     over_time: list[float | None] = field(default_factory=list)
 
 

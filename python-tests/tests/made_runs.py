@@ -397,11 +397,9 @@ def _arrived(made: Maker, cell: Cell, offered: float, peak: float, slower: float
     bins: Counter[int] = Counter()
     for at in range(500):  # the quantiles of an exponential distribution
         bins[round(-mean_us * math.log(1 - (at + 0.5) / 500) * 1000)] += 40
-    spans = {name: {"mean_us": us, "p50_us": us, "p99_us": 3 * us}
-             for name, us in (("lag", mean_us - 50), ("wait", 1.0), ("rtt", 49.0))}  # fmt: skip
     arrivals = Arrivals(
         offered, achieved, offered < peak, due=20000,
-        lag={"2000": 20000}, spans=spans, over_time=[mean_us, None, mean_us],
+        lag={"2000": 20000}, over_time=[mean_us, None, mean_us],
     )  # fmt: skip
     seconds: dict[str, list[float | None]] = {"p50_us": [50.0, 50.0], "p99_us": [90.0, None, 95.0]}
     assert cell.read

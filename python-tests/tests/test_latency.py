@@ -12,14 +12,13 @@ import made_runs
 import numpy as np
 import pytest
 from conftest import call_harness
-from made_runs import changed, latency, latency_factors, only, placed, report_of
+from made_runs import changed, latency, latency_factors, only, report_of
 from matplotlib.figure import Figure
 from run_helpers import made_record
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import (
     ArrivalStats,
-    ConnectionStats,
     Engine,
     FioReport,
     FioResult,
@@ -193,20 +192,16 @@ def test_a_server_that_never_catches_up_is_told(monkeypatch: pytest.MonkeyPatch)
 _JOB = dict.fromkeys((one.name for one in dataclasses.fields(ArrivalStats)), 0) | {
     "due": 100, "dropped": 3, "offered": 50.0, "achieved": 48.0, "sustained": True,
 }  # fmt: skip
-_CONNECTION = dict.fromkeys((one.name for one in dataclasses.fields(ConnectionStats)), 0) | {
-    "read_ops": 100, "rtt_mean_us": 3.0, "rtt_p50_us": 3.0, "rtt_p99_us": 3.0, "wait_mean_us": 2.0,
-}  # fmt: skip
 
 
-def _arrivals(jobs: list[dict[str, Any]], *, rate: int = 50, **slower: Any) -> Arrivals:
-    """Return what becomes of 98 I/Os in two seconds on two connections, of which one is slower."""
+def _arrivals(jobs: list[dict[str, Any]], *, rate: int = 50) -> Arrivals:
+    """Return what becomes of 98 I/Os in two seconds."""
     side: dict[str, Any] = {"io_bytes": 4096, "total_ios": 98, "runtime": 2000}
     side |= {name: {"bins": {"1000": 98}} for name in ("slat_ns", "lat_ns")}
     none = {"io_bytes": 0, "total_ios": 0, "runtime": 0, "slat_ns": {}, "lat_ns": {}}
     report = FioReport({"jobs": [{"jobname": "t", "read": side, "write": none}]})
-    connections = [ConnectionStats(**{**_CONNECTION, **more}) for more in ({}, slower)]
     told = [ArrivalStats(**job) for job in jobs]
-    result = FioResult([], 0, 2.0, "", "", report, connections, Path(), arrivals=told)
+    result = FioResult([], 0, 2.0, "", "", report, [], Path(), arrivals=told)
     spec = dataclasses.replace(_specs(Choice())[1], seconds=2.0)
     spec = dataclasses.replace(spec, options={**spec.options, "arrival_rate": rate})
     found = offered.arrivals(spec, result, report)
@@ -219,13 +214,11 @@ def test_arrivals_are_those_of_all_jobs() -> None:
         {**_JOB, "depth_used_up": 0.5},
         {**_JOB, "due": 300, "depth_used_up": 0.1, "sustained": False},
     ]
-    found = _arrivals(jobs, read_ops=300, rtt_mean_us=7.0, rtt_p99_us=9.0)
+    found = _arrivals(jobs)
     assert (found.offered, found.achieved, found.due, found.dropped) == (100, 96, 400, 6)
     assert not found.sustained
     assert found.full == pytest.approx(0.2)
     assert found.lag == {"1000": 98}
-    assert found.spans["rtt"] == {"mean_us": 6.0, "p50_us": 3.0, "p99_us": 9.0}
-    assert found.spans["wait"]["mean_us"] == 2.0
 
 
 def test_arrivals_of_other_hosts_are_told_by_fios_rate() -> None:
@@ -453,18 +446,6 @@ def test_where_no_load_is_within_a_limit_the_answer_says_why(run: Summary, told:
     assert [words for words in told if not re.search(words, text)] == []
 
 
-@pytest.mark.parametrize("hosts", [[], ["a", "b"]])
-def test_where_the_time_went_is_not_told_by_hosts(hosts: list[str]) -> None:
-    run = placed(_one(), hosts=hosts)
-    if hosts:
-        spans = {"arrivals": lambda cell: dataclasses.replace(cell.arrivals, spans={})}
-        run = changed(run, lambda cell: cell.arrivals is not None, **spans)
-    text = report_of(run)
-    assert ("Not told by --hosts" in text, "percentiles of the slowest" in text) == (
-        bool(hosts), not hosts,
-    )  # fmt: skip
-
-
 def test_the_page_says_whose_latency_it_is() -> None:
     """By the kernel's stamps; a run without any has lines of lag and service."""
     run = _one()
@@ -627,7 +608,6 @@ def test_a_run_from_peak_to_page(tmp_path: Path) -> None:
         assert rate == round(part * peak.iops)
         assert cell.read
         assert sum(cell.read.response.values()) == cell.read.ops
-        assert cell.arrivals.spans["rtt"]["mean_us"] > 0
         assert cell.parts
         ends = [sum(bins.values()) for bins in (cell.parts.service, cell.parts.wake_up)]
         assert ends[0] == ends[1] >= cell.read.ops

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from nfsmulti import texts
 from nfsmulti.report import cells, charts, loads, measures
-from nfsmulti.report.answer import MOST_ROWS, Answer, fewest, varying
+from nfsmulti.report.answer import MOST_ROWS, Answer, fewest
 from nfsmulti.report.loads import Curve
 from nfsmulti.report.measures import Take
 from nfsmulti.report.story import Plot, Section, Told
@@ -34,11 +34,6 @@ _POOLED = "*: all repeats together, since one has too few I/Os"
 _ROOM = 1.5  # times the highest, and below the lowest, of a logarithmic plot
 _X = "IOPS that were reached"
 _REPEATS = "lines go through the medians of the repeats, which are dots"
-_SPANS = {
-    "lag": "until it is sent (lag)",
-    "wait": "waiting for a connection",
-    "rtt": "from sending to the reply",
-}
 _PARTS = {"lag": "lag", "service": "service", "wake_up": "wake-up"}
 _Lines = Mapping[str, Sequence[tuple[float, Sample]]]
 _SPLIT = (
@@ -50,12 +45,6 @@ _READING = (
     " became of those before it, to its end. It is the generator's lag and the service: from"
     " sending to the reply, a wait for a connection included."
 )
-_WHERE = (
-    "At the highest load within the limit, or the lowest where that is over it, in ms, as the"
-    " engine took it for each connection: the mean of all, and percentiles of the slowest"
-    " connection, which may be over the limit. All are medians of the repeats."
-)
-_ON_HOSTS = "Not told by --hosts: what the engine took for each connection stays on the hosts."
 
 
 def tell(summary: Summary) -> Told:
@@ -72,7 +61,7 @@ def tell(summary: Summary) -> Told:
         ),
         sections=[
             Section("Plots", plots=[*map(_curve_plot, groups), *_parts_plot(best)]),
-            _where(every, remote=bool(summary.place.get("hosts"))),
+            Section("Where the time went", points=_where(every)),
             Section("Every load", tables=[*map(_loads_table, every)], folded=True),
         ],
         reading=[_READING, *([_SPLIT] if cells.parts(best.held) else []), *loads.RULES],
@@ -261,23 +250,10 @@ def _too_much(every: Sequence[Curve]) -> list[str]:
     ]
 
 
-def _where(every: Sequence[Curve], *, remote: bool) -> Section:
-    """Lay out the spans of an I/O at the highest load within each limit, and what is full there."""
-    rows = []
-    for one, (span, what) in itertools.product(every, _SPANS.items()):
-        samples = [
-            cells.sample(one.held, functools.partial(_span, span, figure))
-            for figure in ("mean_us", "p50_us", "p99_us")
-        ]
-        if any(samples):
-            at = f"{one.limit.load} %" if one.limit else ""
-            name = ", ".join(filter(None, (one.name, at)))
-            rows.append([name, what, *(_ms(each.median if each else None) for each in samples)])
-    tables = [varying(["", "span", "mean", "p50", "p99"], rows, 2)] if rows else []
-    points = [*filter(None, map(_whose, every))]
-    points += [f"{one.name or 'There'}: {one.full}." for one in every if one.full]
-    words = [_WHERE] if rows else [_ON_HOSTS] if remote else []
-    return Section("Where the time went", words, tables, points=points)
+def _where(every: Sequence[Curve]) -> list[str]:
+    """Say whose the latency is within each limit, and what is full there."""
+    full = [f"{one.name or 'There'}: {one.full}." for one in every if one.full]
+    return [*filter(None, map(_whose, every)), *full]
 
 
 def _whose(curve: Curve) -> str:
@@ -288,10 +264,6 @@ def _whose(curve: Curve) -> str:
     shared = 100 * statistics.fmean(one.parts.shared for one in curve.held if one.parts)
     bound = f"; {shared:.0f} % of the replies share a stamp: service is an upper bound"
     return f"{curve.name}{curve.name and ', '}{curve.limit.load} %: {said}{bound * (shared > 10)}."
-
-
-def _span(span: str, figure: str, cell: Cell) -> float | None:
-    return cell.arrivals.spans.get(span, {}).get(figure) if cell.arrivals else None
 
 
 # --- plots ---

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import ConnectionStats, FioReport, FioResult
+from nfsmulti.fiorun import FioReport, FioResult
 from nfsmulti.paths import JOBFILES
 from nfsmulti.report import cells, measures
 from nfsmulti.report.loads import FACTOR, PEAK
@@ -26,7 +26,6 @@ from nfsmulti.run.record import one_line
 from nfsmulti.scenario import FOR_HARNESS, CellSpec
 from nfsmulti.summary import Arrivals, Cell, Factor
 
-_SPANS = ("lag", "wait", "rtt")
 _HELD = 0.99  # of what was offered: of other hosts, whose stats_file is not here
 # A probe: so many I/Os one after the other, within so long. Half as slow again as the fastest is
 # what a server does that still writes back, or answers what was asked before.
@@ -160,21 +159,7 @@ def arrivals(spec: CellSpec, result: FioResult, report: FioReport) -> Arrivals |
         dropped=sum(line.dropped for line in lines),
         full=math.fsum(line.depth_used_up * line.due for line in lines) / max(due, 1),
         lag=lag,
-        spans=_spans(result.stats),
     )
-
-
-def _spans(lines: Sequence[ConnectionStats]) -> dict[str, dict[str, float]]:
-    """Return each span's mean over the I/Os of all connections, and the slowest's percentiles."""
-    ops = [line.read_ops + line.write_ops + line.meta_ops for line in lines]
-    found: dict[str, dict[str, float]] = {}
-    for span in _SPANS if any(ops) else ():
-        means = [getattr(line, f"{span}_mean_us") for line in lines]
-        total = math.fsum(mean * count for mean, count in zip(means, ops, strict=True))
-        found[span] = {"mean_us": total / sum(ops)}
-        for key in ("p50_us", "p99_us"):
-            found[span][key] = max(getattr(line, f"{span}_{key}") for line in lines)
-    return found
 
 
 # --- a user's own job ---
