@@ -11,7 +11,7 @@ import signal
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
-from itertools import accumulate, cycle
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -441,41 +441,6 @@ def test_what_a_mount_gave_up_does_not_go_on(engine: Engine, tmp_path: Path) -> 
 
 
 # --- what servers say ---
-
-_NAMES = (Nfs.LOOKUP, Nfs.MKDIR, Nfs.CREATE, Nfs.REMOVE, Nfs.FSINFO)
-
-
-def test_names_are_asked_for_again(job: Run) -> None:
-    """The server puts the first three calls of each kind off, and FSINFO of a file."""
-    later = [on(procedure, Answer(status=Status.JUKEBOX), first=3) for procedure in _NAMES]
-    of_a_file = on(Nfs.FSINFO, Answer(status=Status.JUKEBOX), nth=5)
-    ran = job(*later, of_a_file, **READING, filename="d/f", unlink=1, files={}, quiet=True)
-    assert not ran.server.all_durable()
-    assert {call.procedure for call in ran.calls(*_NAMES) if call.nth > 3} == {*_NAMES}
-
-
-@runs(
-    {
-        procedure.name: case(
-            on(procedure, Answer(status=Status.JUKEBOX)),
-            **READING,
-            soft=1,
-            timeo=30,
-            retrans=0,
-            during=_end_once_it_says("keeps asking to wait (NFS3ERR_JUKEBOX)"),
-            error=None,
-            expected=procedure,
-        )
-        for procedure in (Nfs.LOOKUP, Nfs.FSINFO)  # the latter is of the export
-    }
-)
-def test_names_that_are_put_off_for_ever(ran: Outcome) -> None:
-    """That is told once, and a signal ends it. Waits double from 0.1 s, and have no end before."""
-    assert ran.result.status not in (0, None)
-    assert ran.result.messages.count("keeps asking to wait") == 1
-    first, *again = (call.time for call in ran.calls(ran.case.expected))
-    least = accumulate((0.1, 0.2, 0.4, 0.8, 1.6, 3.2, *[5.0] * 9))
-    assert all(at >= first + wait for at, wait in zip(again, least, strict=False))
 
 
 def test_what_fails_while_a_file_is_laid_out(job: Run) -> None:
