@@ -18,7 +18,6 @@ from engine_helpers import (
     done,
     fixture_of_places,
     refused,
-    said,
     sections,
 )
 
@@ -39,20 +38,6 @@ def _pools(**pools: Sequence[str]) -> str:
 
 
 # --- by name ---
-
-
-def test_pools_of_both_variables(mounted: Place) -> None:
-    """Each knows its own names; NFSMULTI_POOLS comes first where both know one."""
-    paths, labels = mounted.paths, mounted.labels
-    env = {
-        "NFSMULTI_POOLS": _pools(both=paths[:2]),
-        "IOTRAP_MOUNT_POOLS": _pools(all=paths, both=paths[1:2]),
-    }
-    for name, found in (("both", labels[:2]), ("all", labels)):
-        result = mounted.fio(pool=name, env=env, filename="f", spread="roundrobin", **_JOB)
-        done(result)
-        assert [line.path for line in result.stats] == found
-        assert said(result) == []
 
 
 # --- IOTRAP_MOUNT_POOLS, as its users have it ---
@@ -106,10 +91,6 @@ _REFUSED: dict[str, tuple[str | None, dict[str, str], dict[str, Option], list[st
     ),
     "a name, and no variable": (
         "quick", {}, {}, ["pool=quick", "neither NFSMULTI_POOLS nor IOTRAP_MOUNT_POOLS is set"],
-    ),
-    "a broken variable": (
-        "b", {"IOTRAP_MOUNT_POOLS": "b:/tmp b:/var"}, {},
-        ["IOTRAP_MOUNT_POOLS", "column 8", "named twice"],
     ),
     "a file in no pool": (
         None, {"IOTRAP_MOUNT_POOLS": "a:/tmp"}, {"filename": "/elsewhere/f"},
