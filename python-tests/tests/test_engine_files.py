@@ -138,20 +138,6 @@ def test_jobs_are_as_with_psync(place: Place, as_psync: Callable[[str], _Psync],
 # --- layout ---
 
 
-@pytest.mark.parametrize(
-    ("size", "kib"), [([], 96), (["--size=64k"], 96), (["--size=64k", "--nrfiles=4"], 128)]
-)
-def test_percentages_of_a_fixed_filesize(exported: Place, size: list[str], kib: int) -> None:
-    """Whether the file is there or not: the second job begins in its middle."""
-    jobs = ["--bs=4k", "--filesize=64k", *size, "--offset_increment=50%", "--numjobs=2"]
-    sizes = []
-    for _ in range(2):
-        report = done(exported.fio(arguments=[*jobs, "--name=w", "--rw=write"]))
-        assert report.bytes("write") == kib << 10
-        sizes.append(exported.sizes())
-    assert sizes[0] == sizes[1]
-
-
 def test_layout_follows_the_buffer_options(exported: Place) -> None:
     jobs = sections(
         zero={"zero_buffers": 1, "filename": "zero"},
