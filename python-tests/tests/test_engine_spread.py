@@ -7,7 +7,6 @@ Where stripes lie is in test_scenarios_files.py, what localaddr= binds in test_r
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 import pytest
@@ -15,7 +14,6 @@ from engine_helpers import (
     PATHS,
     Place,
     Traced,
-    by_path,
     done,
     fixture_of_places,
     sections,
@@ -53,23 +51,6 @@ def _writes(stats: Sequence[ConnectionStats]) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"thread": 1},
-        {"create_serialize": 0},
-        {"create_serialize": 0, "thread": 1},
-        {"rw": "write", "group_reporting": 1},
-    ],
-    ids=str,
-)
-def test_job_k_is_on_path_k_mod_p(exported: Place, options: dict[str, Option]) -> None:
-    result = exported.fio(**{"rw": "read", "numjobs": 6, **_JOB, **options})
-    done(result)
-    assert _paths_of_jobs(result.stats) == _in_turn(exported, 6)
-    assert {line.read_ops + line.write_ops for line in result.stats} == {64}
-
-
-@pytest.mark.parametrize(
     ("first", "other"),
     [(1, {"failover": 1}), (65535, {"spread_writes": "stripe", "nconnect": 2})],
     ids=str,
@@ -100,27 +81,27 @@ def test_jobs_count_over_all_sections(mounted: Place) -> None:
     assert "".join(names[number] for number in range(7)) == "aabcccd"
 
 
-def test_a_job_takes_its_own_connections_in_turn(exported: Place) -> None:
-    result = exported.fio(rw="read", numjobs=3, nconnect=4, **_JOB)
-    done(result)
-    for number in range(3):
-        lines = [line for line in result.stats if line.job_number == number]
-        assert [line.path for line in lines] == [exported.labels[number]] * 4
-        assert _reads(lines) == [16] * 4
+# --- a direction of its own ---
 
 
-# --- spread=roundrobin ---
-
-
-def test_roundrobin_takes_each_direction_in_its_own_turn(mounted: Place) -> None:
-    result = mounted.fio(rw="randrw", spread="roundrobin", iodepth=4, **_JOB)
+@pytest.mark.parametrize(
+    ("reads", "writes"),
+    [("roundrobin", "roundrobin"), ("roundrobin", "job"), ("job", "roundrobin"), ("job", "queue")],
+)
+def test_each_direction_has_its_own_spread_and_turn(
+    mounted: Place, reads: str, writes: str
+) -> None:
+    spreads: dict[str, Option] = {"spread_reads": reads, "spread_writes": writes}
+    result = mounted.fio(rw="randrw", spread="stripe", iodepth=4, **spreads, **_JOB)
     report = done(result)
-    for counts, total in (
-        (_reads(result.stats), report.operations("read")),
-        (_writes(result.stats), report.operations("write")),
+    for spread, counts, total in (
+        (reads, _reads(result.stats), report.operations("read")),
+        (writes, _writes(result.stats), report.operations("write")),
     ):
+        in_turn = [total // 4 + (number < total % 4) for number in range(4)]
+        expected = {"roundrobin": in_turn, "job": [total, 0, 0, 0]}
+        assert counts == expected.get(spread, counts)
         assert sum(counts) == total
-        assert counts == [total // 4 + (number < total % 4) for number in range(4)]
 
 
 # --- spread=stripe ---
@@ -132,52 +113,6 @@ def test_stripe_is_the_largest_block_by_default(mounted: Place) -> None:
     done(result)
     assert all(call.connection == call.offset // 32768 % 4 for call in Traced.read(result.stderr))
     assert [line.read_bytes for line in result.stats] == [262144] * 4
-
-
-# --- a direction of its own ---
-
-
-def test_spread_reads_and_spread_writes(exported: Place) -> None:
-    """`job` keeps a direction to the job's own path: the third of those that shares() gives."""
-    own = [0, 0, 1, 0]
-    jobs = sections(
-        skip={"number_ios": 1},
-        skip_too={"number_ios": 1},
-        job={},
-        reads={"spread_reads": "roundrobin"},
-        writes={"spread_writes": "roundrobin"},
-        both={"spread": "roundrobin"},
-        less={"spread": "roundrobin", "spread_writes": "job"},
-        least={"spread": "stripe", "spread_reads": "job", "spread_writes": "queue"},
-    )
-    result = exported.fio(rw="rw", bs="4k", size="1m", iodepth=4, arguments=jobs)
-    done(result)
-    connections = Counter(line.job for line in result.stats)
-    assert (connections["job"], connections["reads"], connections["writes"]) == (1, 4, 4)
-
-    def shares(name: str, direction: str) -> list[float]:
-        lines = [line for line in result.stats if line.job == name]
-        counts = by_path(lines, direction)
-        total = sum(counts.values())
-        first = lines[0].job_number
-        own_first = [(first + turn - 2) % 4 for turn in range(4)]
-        return [counts.get(exported.labels[path], 0) / total for path in own_first]
-
-    assert shares("job", "read") == shares("job", "write") == own
-    assert shares("reads", "write") == shares("writes", "read") == shares("less", "write") == own
-    even_ones = {
-        "reads": ["read"],
-        "writes": ["write"],
-        "both": ["read", "write"],
-        "less": ["read"],
-    }
-    for name, directions in even_ones.items():
-        for direction in directions:
-            assert shares(name, direction) == pytest.approx([0.25] * 4, abs=0.02)
-    assert shares("least", "read") == own
-    # The reads are on the job's own path: how busy that is for a write, the server decides.
-    queue = shares("least", "write")
-    assert all(queue[path] > 0 for path in (0, 1, 3))
 
 
 # --- many connections, and where they come from ---
