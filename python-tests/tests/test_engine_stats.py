@@ -23,7 +23,6 @@ from engine_helpers import (
     failed_io,
     fixture_of_places,
     said,
-    sections,
 )
 from scripted_jobs import Run, go
 
@@ -145,27 +144,6 @@ def test_a_live_file_that_cannot_be_written_is_said_once(mounted: Place) -> None
     )
     done(result)
     assert result.messages.count("cannot write live_file=/none/live: No such file") == 1
-
-
-def test_sums_are_fios_own(mounted: Place) -> None:
-    jobs = sections(
-        a={"rw": "randrw", "bs": "16k", "iodepth": 8, "spread": "queue"},
-        b={"rw": "write", "bs": "64k", "iodepth": 2, "thread": 1, "spread": "stripe"},
-        c={"rw": "read", "bs": "4k", "numjobs": 2, "spread": "roundrobin"},
-        d={"rw": "randrw", "bs": "16k"},
-    )
-    result = mounted.fio(size="1m", nconnect=2, stripe_size="16k", arguments=jobs)
-    report = done(result)
-    for name in "abcd":
-        lines = [line for line in result.stats if line.job == name]
-        of_fio = [job for job in report.jobs if job["jobname"] == name]
-        for direction in ("read", "write"):
-            counted = sum(getattr(line, f"{direction}_bytes") for line in lines)
-            assert counted == sum(job[direction]["io_bytes"] for job in of_fio)
-            if name != "b":  # whose blocks are cut
-                operations = sum(getattr(line, f"{direction}_ops") for line in lines)
-                assert operations == sum(job[direction]["total_ios"] for job in of_fio)
-    assert {line.job_number for line in result.stats if line.job == "c"} == {2, 3}
 
 
 def test_bytes_on_the_wire(exported: Place) -> None:
