@@ -107,6 +107,11 @@ def forge(client: ssl.SSLSocket) -> None:
     os.write(client.fileno(), FORGED)
 
 
+def close(client: ssl.SSLSocket) -> None:
+    """Send close_notify, and wait for the client's, or for the end."""
+    client.unwrap()
+
+
 _RECORD_SIZE_LIMIT = ctypes.create_string_buffer(struct.pack(">H", 1 << 14), 2)  # the longest
 
 
@@ -126,14 +131,28 @@ _ADD_LIMIT = ctypes.CFUNCTYPE(
 )(_add_limit)
 
 
+def _openssl_context(context: ssl.SSLContext) -> tuple[ctypes.CDLL, ctypes.c_void_p]:
+    """Return OpenSSL, and its own object of a context."""
+    # CPython's object of a context is its own head, and OpenSSL's.
+    at = ctypes.c_void_p.from_address(id(context) + object.__basicsize__)
+    return ctypes.CDLL(_ssl.__file__), at
+
+
 def _limit_records(context: ssl.SSLContext) -> None:
     """Tell clients that records must be short (RFC 8449), which OpenSSL never does."""
     record_size_limit, in_hello, in_encrypted_extensions = 28, 0x80, 0x400
-    # CPython's object of a context is its own head, and OpenSSL's.
-    at = ctypes.c_void_p.from_address(id(context) + object.__basicsize__)
+    openssl, at = _openssl_context(context)
     where = in_hello | in_encrypted_extensions
-    function = ctypes.CDLL(_ssl.__file__).SSL_CTX_add_custom_ext
-    assert function(at, record_size_limit, where, _ADD_LIMIT, None, None, None, None) == 1
+    add = openssl.SSL_CTX_add_custom_ext
+    assert add(at, record_size_limit, where, _ADD_LIMIT, None, None, None, None) == 1
+
+
+def _name_authority(context: ssl.SSLContext, authority: Path) -> None:
+    """Tell clients by whom their certificates must be signed."""
+    openssl, at = _openssl_context(context)
+    openssl.SSL_load_client_CA_file.restype = ctypes.c_void_p
+    names = ctypes.c_void_p(openssl.SSL_load_client_CA_file(os.fsencode(authority)))
+    openssl.SSL_CTX_set_client_CA_list(at, names)
 
 
 # --- the proxy ---
@@ -148,6 +167,7 @@ class TlsProxy:
     key: Path
     clients: Path | None = None
     must: bool = True  # show one
+    names_authority: bool = False  # to clients: that CA
     at: tuple[str, int] = ("127.0.0.1", 0)
     protocols: tuple[str, ...] = ("sunrpc",)
     takes_clear: bool = False  # calls that come so go on
@@ -225,6 +245,8 @@ class TlsProxy:
         if self.clients:
             context.verify_mode = ssl.CERT_REQUIRED if self.must else ssl.CERT_OPTIONAL
             context.load_verify_locations(self.clients)
+            if self.names_authority:
+                _name_authority(context, self.clients)
         if self.short_records:
             _limit_records(context)
         if self.early:

@@ -130,12 +130,12 @@ static void one_is_left(void)
 
 /* --- what comes back --- */
 
-/* Calls go out when they are due: no keys wear out, and no call falls behind a window. */
+/* Calls go out when they are due: no call falls behind a window. */
 static bool is_plain(void)
 {
 	const struct job_terms *terms = &sim_job.terms;
 
-	return !terms->service && !terms->tls && !terms->failover;
+	return !terms->service && !terms->failover;
 }
 
 /* All is well again: what is outstanding ends within `most`, if the job is plain. */

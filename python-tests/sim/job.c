@@ -11,7 +11,6 @@
 #include "nfs/meta_io.h"
 #include "security.h"
 #include "server.h"
-#include "tls.h"
 #include "wire/rpcsec_gss.h"
 #include "world.h"
 
@@ -188,7 +187,7 @@ bool job_set_up(const struct server_terms *fails)
 
 	memset(ios, 0, sizeof(ios));
 	sim_job.tick = TICK;
-	network_begin(&quiet, &tls_network);
+	network_begin(&quiet);
 	server_begin(&well, terms->clients);
 	server_divide(terms->files, terms->scenario ? terms->scenario->size : 0);
 	fill_td(&sim_job.td, terms);
@@ -232,8 +231,7 @@ void job_tear_down(void)
 
 static uint64_t losses(void)
 {
-	return world.failures[FAILED_RESET] + world.failures[FAILED_UNREACHED] +
-	       world.failures[FAILED_HANDSHAKE];
+	return world.failures[FAILED_RESET] + world.failures[FAILED_UNREACHED];
 }
 
 /* A sync waits for all I/Os that are outstanding, and for those that they wait for. One of many
@@ -374,7 +372,6 @@ void job_heal(void)
 	network_heal();
 	network_listen(true);
 	server_heal();
-	tls_server_heal();
 	kdc_heal();
 }
 
@@ -484,7 +481,7 @@ static struct job_terms job_terms(const struct server_terms *fails)
  */
 static void choose_clients(struct job_terms *terms, uint64_t seed)
 {
-	if (terms->failover || terms->service || terms->tls || terms->depth == 1 ||
+	if (terms->failover || terms->service || terms->depth == 1 ||
 	    (seed % 5 != 1 && seed % 5 != 3))
 		return;
 	terms->clients = max_of(1 + (uint32_t)world_apart(SERVER_CLIENTS_MAX), terms->path_count);
@@ -514,8 +511,6 @@ static void tell_terms(uint64_t seed, const struct job_terms *terms)
 	if (terms->clients)
 		world_tell("%u clients of depth %u%s", terms->clients, terms->client_depth,
 			   terms->timing.reconnect == RECONNECT_JITTER ? ", with jitter" : "");
-	if (terms->tls)
-		world_tell("TLS over paths %#x%s", terms->tls, terms->mutual ? ", mutual" : "");
 }
 
 uint64_t job_run(uint64_t seed, uint32_t count, bool trace)
@@ -530,24 +525,19 @@ uint64_t job_run(uint64_t seed, uint32_t count, bool trace)
 	terms = server_terms();
 	cut_in = rarely(2000);
 	sim_job.terms = job_terms(&terms);
-	security = security_choose(seed, sim_job.terms.path_count);
+	security = security_choose(seed);
 	sim_job.terms.service = security.contexts.service;
 	sim_job.terms.changes = security.contexts.change_in;
 	terms.gss = security.contexts;
-	network.window = security.tls.window;
-	sim_job.terms.tls = security.tls.paths;
-	sim_job.terms.mutual = security.tls.mutual;
-	/* Seeds that are kept for something have one file, and no fragments. TLS has none: it
-	 * forges one record in so many, and each would be some. */
+	/* Seeds that are kept for something have one file, and no fragments. */
 	if (!sim_job.terms.metadata && (seed % 7 == 0 || seed % 7 == 2))
 		sim_job.terms.files = 2 + 2 * (seed / 7 % 2);
-	if (!sim_job.terms.tls && (seed % 11 == 3 || seed % 11 == 4))
+	if (seed % 11 == 3 || seed % 11 == 4)
 		terms.fragments = 64 + world_apart(2000);
 	/* As the options allow it; one in five, of seeds that are kept for nothing else. */
-	sim_job.terms.discards = !sim_job.terms.metadata && !sim_job.terms.tls &&
+	sim_job.terms.discards = !sim_job.terms.metadata &&
 				 sim_job.terms.service <= GSS_SERVICE_NONE && (seed + 5) % 10 < 2;
 	choose_clients(&sim_job.terms, seed);
-	tls_server_begin(&security.tls);
 	security_begin(&security.kdc);
 	sim_job.workload = sim_job.terms.metadata ? &metadata_workload : &data_workload;
 	sim_job.ended = sim_job.healed_at = 0;
@@ -558,7 +548,6 @@ uint64_t job_run(uint64_t seed, uint32_t count, bool trace)
 	network_fail(&network);
 	server.terms = terms;
 	kdc.terms = security.kdc;
-	tls_server_fail(&security.tls);
 	if (!*world.violation)
 		run_ios(count, cut_in);
 	job_tear_down();

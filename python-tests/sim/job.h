@@ -39,10 +39,8 @@ struct job_terms {
 	uint32_t clients, client_depth; /* nclients= and client_depth=, or 0 */
 	uint64_t hold;			/* bytes; 0: none */
 	struct rpc_timing timing;
-	uint32_t service; /* of enum gss_service; 0: AUTH_SYS */
-	bool changes;	  /* replies may be changed on their way */
-	uint32_t tls;	  /* a bit for each path that is over TLS */
-	bool mutual;
+	uint32_t service;		 /* of enum gss_service; 0: AUTH_SYS */
+	bool changes;			 /* replies may be changed on their way */
 	bool discards;			 /* what is read goes nowhere */
 	const struct scenario *scenario; /* NULL: the job's terms are chosen by chance */
 };

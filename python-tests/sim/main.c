@@ -21,7 +21,6 @@ static const char *const failures[FAILURES] = {
 	[FAILED_CALL] = "calls lost",
 	[FAILED_CONTEXT] = "contexts forgotten",
 	[FAILED_CHANGED] = "replies changed",
-	[FAILED_HANDSHAKE] = "TLS handshakes failed",
 	[FAILED_KDC] = "KDCs away",
 	[FAILED_DELAY] = "calls delayed",
 	[FAILED_SHORT] = "short transfers",

@@ -10,7 +10,7 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
-#include "scenario.h"
+#include "server.h"
 #include "transport/stream.h"
 #include "world.h"
 
@@ -50,7 +50,6 @@ enum { ENDS_MAX = 1024 };
 
 static struct {
 	struct network_terms terms;
-	const struct network_server *server;
 	bool listens, refuses[ADDRESSES_MAX];
 	bool cut[ADDRESSES_MAX];
 	uint64_t cut_since[ADDRESSES_MAX];
@@ -62,11 +61,10 @@ static struct {
 	bool interrupted;
 } net;
 
-void network_begin(const struct network_terms *terms, const struct network_server *server)
+void network_begin(const struct network_terms *terms)
 {
 	memset(&net, 0, sizeof(net));
 	net.terms = *terms;
-	net.server = server;
 	net.listens = true;
 	for (uint32_t i = 0; i < ADDRESSES_MAX; i++)
 		TAILQ_INIT(&net.held[i]);
@@ -107,7 +105,7 @@ static void leave_server(struct link_end *end)
 	if (!end->up)
 		return;
 	end->up = false;
-	net.server->gone(end);
+	server_gone(end);
 }
 
 static void reset(struct link_end *end, const char *why)
@@ -184,7 +182,7 @@ static void deliver(void *context)
 	} else if (delivery->to_server) {
 		end->delivered += delivery->length;
 		if (end->up)
-			net.server->received(end, delivery->bytes, delivery->length);
+			server_received(end, delivery->bytes, delivery->length);
 	} else {
 		reach_client(end, delivery);
 	}

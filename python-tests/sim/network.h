@@ -15,14 +15,6 @@ enum { ADDRESSES_MAX = 4 };
 /* A connection's end at the server. */
 struct link_end;
 
-/* What the network tells a server. */
-struct network_server {
-	/* Bytes have come. They are the callee's for the time of the call. */
-	void (*received)(struct link_end *end, const uint8_t *bytes, size_t length);
-	/* The connection is gone, and `end` with it. */
-	void (*gone)(struct link_end *end);
-};
-
 struct network_terms {
 	uint64_t latency;  /* nanoseconds, one way, at most */
 	uint64_t reset_in; /* one in so many deliveries resets the connection; 0: none does */
@@ -30,7 +22,7 @@ struct network_terms {
 };
 
 /* Addresses are numbers from 0, each with a port of its own: 1 + its number. */
-void network_begin(const struct network_terms *terms, const struct network_server *server);
+void network_begin(const struct network_terms *terms);
 /* False: a connection is left. The world has ended. */
 bool network_end(void);
 

@@ -33,15 +33,6 @@ static enum path_sec sec_of(const struct job_terms *terms)
 	return terms->service ? secs[terms->service] : SEC_SYS;
 }
 
-static void set_tls(struct path_config *config, const struct job_terms *terms)
-{
-	static char name[] = "192.0.2.1"; /* no certificate is there to look for a DNS name in */
-
-	config->terms.xprtsec = terms->mutual ? XPRTSEC_MTLS : XPRTSEC_TLS;
-	config->terms.ktls = KTLS_OFF;
-	config->terms.tls_name = name;
-}
-
 static struct path *new_path(uint32_t number, const struct job_terms *terms)
 {
 	static char client_name[] = "%d"; /* server.h's */
@@ -61,8 +52,6 @@ static struct path *new_path(uint32_t number, const struct job_terms *terms)
 	path->config.terms.client_name = terms->clients ? client_name : NULL;
 	path->config.rsize = path->config.wsize = 64 << 10;
 	path->config.remote_length = sizeof(*remote);
-	if (terms->tls >> number & 1)
-		set_tls(&path->config, terms);
 	remote->sin_family = AF_INET;
 	path->job = (struct path_job){
 		.file_count = terms->files,
@@ -78,8 +67,6 @@ static struct path *new_path(uint32_t number, const struct job_terms *terms)
 	path->files = calloc(terms->files, sizeof(*path->files));
 	for (uint32_t i = 0; i < terms->files; i++)
 		path->files[i].name = strdup(job_file(i));
-	if (path_tls_open(path))
-		abort();
 	return path;
 }
 
@@ -164,7 +151,6 @@ static void close_path(struct path *path)
 	if (path->state)
 		path->version->teardown(path);
 	path_close_names(path);
-	path_tls_close(path);
 	free(path->config.export);
 	free(path->config.label);
 	entries_close(path->files[0].entries);

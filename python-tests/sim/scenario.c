@@ -10,7 +10,6 @@
 #include "job.h"
 #include "network.h"
 #include "security.h"
-#include "tls.h"
 #include "world.h"
 
 enum { CALLS_MAX = 4096, LINES_MAX = 256, LINE = 300, VERSIONS = 2, PROCEDURES = 80 };
@@ -264,7 +263,6 @@ static const char *refusal(const struct scenario *terms)
 /* False: the job does not open. */
 static bool set_up(const struct scenario *scenario)
 {
-	const uint32_t tls = scenario->tls ? (1u << scenario->paths) - 1 : 0;
 	const struct server_terms well = {
 		.gss = {.service = scenario->service, .window = 128},
 		.nfs4 = {.lease = scenario->lease,
@@ -274,7 +272,7 @@ static bool set_up(const struct scenario *scenario)
 				     .slots = scenario->slots}},
 	};
 	const struct network_terms quick = {.latency = MSEC / 10, .window = scenario->window};
-	const struct security_terms security = {.tls.paths = tls};
+	const struct kdc_terms kdc_terms = {0};
 	bool opens;
 
 	memset(&job, 0, sizeof(job));
@@ -291,7 +289,6 @@ static bool set_up(const struct scenario *scenario)
 		.files = scenario->files,
 		.hold = scenario->hold,
 		.service = scenario->service,
-		.tls = tls,
 		.timing = {.timeo = scenario->timeo * 100 * MSEC,
 			   .retrans = scenario->retrans,
 			   .reconnect = scenario->reconnect,
@@ -300,8 +297,7 @@ static bool set_up(const struct scenario *scenario)
 	};
 	sim_job.workload = &workload;
 	sim_job.ended = sim_job.healed_at = 0;
-	tls_server_begin(&security.tls);
-	security_begin(&security.kdc);
+	security_begin(&kdc_terms);
 	opens = job_set_up(&well);
 	if (!opens)
 		world_violated("the job does not open");

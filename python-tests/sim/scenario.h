@@ -80,7 +80,6 @@ struct scenario {
 	uint32_t reconnect;    /* of enum reconnect */
 	uint32_t client_start; /* clients that begin in a second; 0: all at once */
 	uint32_t service;      /* Kerberos: of enum gss_service; 0: AUTH_SYS */
-	bool tls;	       /* on all paths */
 	uint32_t spread;       /* of enum spread_policy */
 	uint32_t stripe;       /* bytes; 0: two blocks */
 	bool uncached, binds;  /* NFSv4.1: as in struct clients_terms */

@@ -48,38 +48,14 @@ static uint64_t rarely(uint64_t *chance, uint64_t least, uint64_t most)
 	return choose(chance, 2) ? 0 : least + choose(chance, most);
 }
 
-static struct tls_faults choose_tls(uint64_t chance, uint32_t path_count)
-{
-	struct tls_faults faults = {0};
-
-#ifdef HAVE_TLS
-	if (choose(&chance, 5))
-		return faults;
-	faults = (struct tls_faults){
-		.paths = 1 + (uint32_t)choose(&chance, (1u << path_count) - 1),
-		.mutual = choose(&chance, 2),
-		.window = rarely(&chance, 512, 8 << 10),
-		.worn = rarely(&chance, 50, 500),
-		.turn_in = rarely(&chance, 5, 50),
-		.shake_in = rarely(&chance, 3, 20),
-		.forge_in = rarely(&chance, 50, 1000),
-		.end_in = rarely(&chance, 50, 1000),
-		.update_in = rarely(&chance, 1, 50),
-	};
-#endif
-	return faults;
-}
-
-struct security_terms security_choose(uint64_t seed, uint32_t path_count)
+struct security_terms security_choose(uint64_t seed)
 {
 	static const uint32_t windows[] = {1, 5, 32, 128, 256, 1024};
-	struct security_terms terms = {.tls = choose_tls(~seed, path_count)};
 	uint64_t chance = seed;
 
 	if (choose(&chance, 3))
-		return terms;
-	terms = (struct security_terms){
-		.tls = terms.tls,
+		return (struct security_terms){0};
+	return (struct security_terms){
 		.contexts =
 			{
 				.service = GSS_SERVICE_NONE + (uint32_t)choose(&chance, 3),
@@ -100,7 +76,6 @@ struct security_terms security_choose(uint64_t seed, uint32_t path_count)
 				.silence = choose(&chance, 2) ? 0 : 27 * SEC,
 			},
 	};
-	return terms;
 }
 
 void security_begin(const struct kdc_terms *terms)

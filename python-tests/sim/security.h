@@ -2,8 +2,7 @@
 /*
  * security.h - a simulated job's Kerberos: the engine's RPCSEC_GSS for each client, by a
  * mechanism whose KDC is slow, or away for a while: tickets have an end, and contexts end with
- * them. What it promises is checked for each number, context and reply. TLS (tls.h) is chosen here
- * as well.
+ * them. What it promises is checked for each number, context and reply.
  */
 #pragma once
 
@@ -11,7 +10,6 @@
 #include <stdint.h>
 
 #include "contexts.h"
-#include "tls.h"
 #include "tokens.h"
 #include "wire/rpcsec_gss.h"
 
@@ -32,14 +30,12 @@ extern struct kdc kdc;
 /* From now on it is there, and fast. */
 void kdc_heal(void);
 
-/* Chosen by a seed for its job, which has no Kerberos in two of three, and no TLS in four of five.
- */
+/* Chosen by a seed for its job, which has no Kerberos in two of three. */
 struct security_terms {
 	struct contexts_terms contexts;
 	struct kdc_terms kdc;
-	struct tls_faults tls;
 };
-struct security_terms security_choose(uint64_t seed, uint32_t path_count);
+struct security_terms security_choose(uint64_t seed);
 
 void security_begin(const struct kdc_terms *terms);
 /* All clients are gone: they have given back what was theirs. */

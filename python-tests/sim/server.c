@@ -11,7 +11,6 @@
 #include "core/call.h"
 #include "nfs/nfs3.h"
 #include "security.h"
-#include "tls.h"
 #include "util.h"
 #include "wire/record.h"
 #include "world.h"
@@ -99,7 +98,6 @@ static void restart(uint64_t down)
 	cache.count = 0;
 	server4_restart();
 	contexts_restart();
-	tls_server_restart();
 	server_forget();
 	server.up = false;
 	network_listen(false);
@@ -165,7 +163,7 @@ static void send_record(struct reply *reply, uint32_t length)
 		left -= part;
 		mark = htobe32(part | (left ? 0 : RECORD_LAST_FRAGMENT));
 		memcpy(at, &mark, RECORD_MARK_SIZE);
-		tls_server_send(reply->end, at, RECORD_MARK_SIZE + part);
+		network_send(reply->end, at, RECORD_MARK_SIZE + part);
 	}
 }
 
@@ -617,7 +615,7 @@ static void wait_for_thread(struct link_end *end, const uint8_t *bytes, size_t l
 
 /* --- the network's --- */
 
-static void gone(struct link_end *end)
+void server_gone(struct link_end *end)
 {
 	void **context = network_context(end);
 	struct reply *reply;
@@ -643,7 +641,7 @@ static struct connection *new_connection(void)
 }
 
 /* Serves the calls that are there in full. A restart takes the connection away meanwhile. */
-static void received(struct link_end *end, const uint8_t *bytes, size_t length)
+void server_received(struct link_end *end, const uint8_t *bytes, size_t length)
 {
 	void **context = network_context(end);
 	struct connection *connection = *context ?: new_connection();
@@ -676,5 +674,3 @@ static void received(struct link_end *end, const uint8_t *bytes, size_t length)
 			return;
 	}
 }
-
-const struct network_server server_network = {.received = received, .gone = gone};

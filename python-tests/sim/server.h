@@ -67,7 +67,11 @@ struct front {
 };
 
 extern struct server server;
-extern const struct network_server server_network;
+
+/* Bytes have come. They are the callee's for the time of the call. */
+void server_received(struct link_end *end, const uint8_t *bytes, size_t length);
+/* The connection is gone, and `end` with it. */
+void server_gone(struct link_end *end);
 
 /* `clients`: nclients=, or 0. */
 void server_begin(const struct server_terms *terms, uint32_t clients);

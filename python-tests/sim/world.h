@@ -29,7 +29,6 @@ enum failure {
 	FAILED_CALL,	  /* a call was never carried out, nor answered */
 	FAILED_CONTEXT,	  /* a server forgot a context of RPCSEC_GSS */
 	FAILED_CHANGED,	  /* a reply was changed on its way */
-	FAILED_HANDSHAKE, /* TLS was not offered, or hands were not shaken */
 	FAILED_KDC,	  /* there were no tickets for a while */
 	FAILED_DELAY,	  /* the server asked to wait */
 	FAILED_SHORT,	  /* a READ or WRITE moved a part */

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """RPC-with-TLS (RFC 9289): calls go over it or not at all, and whatever refuses it has a name.
 
-Connections that are cut, servers that restart and keys that are worn are in test_sim.py.
+Of the simulator nothing goes over it: all are real servers and sockets.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from conftest import FioRunner, call_harness, or_skip, started_lab
 from engine_helpers import all_go_on, done, eventually, refused, said, stopped_well
-from scripted_jobs import KIB, MIB, SECONDS, Client, numbered, preloaded
+from scripted_jobs import KIB, MIB, NEVER, SECONDS, Client, numbered, preloaded
 
 from nfsmulti import paths
 from nfsmulti.fiorun import Engine, FioProcess, FioResult, Option
@@ -31,6 +31,7 @@ from servers.tls_proxy import (
     FORGED,
     Fault,
     TlsProxy,
+    close,
     forge,
     send_long_ticket,
     send_ticket,
@@ -121,6 +122,12 @@ class Tls:
 
     def shows(self, pair: Pair) -> None:
         self.proxy.certificate, self.proxy.key = pair.certificate, pair.key
+
+    def is_cut(self) -> None:
+        """End all connections, without close_notify, and wait until the server is tried again."""
+        probes = self.proxy.probes
+        self.server.reset_connections()
+        eventually(lambda: self.proxy.probes > probes + 1)
 
 
 @pytest.fixture
@@ -254,37 +261,129 @@ def test_the_doctor_tells_of_it(ganesha: Lab, made: Certificates) -> None:
 # --- what goes wrong later ---
 
 
-# The kernel is asked of their number, the last eight bytes of what it tells, now and then.
-_WORN_IN_KERNEL = """\
-enum { LEFT = 10 };
-
-int getsockopt(int fd, int level, int name, void *value, socklen_t *length)
+# A socket takes and gives bytes in parts, and is full for a while after each that it has taken.
+_PARTS = """\
+ssize_t send(int fd, const void *bytes, size_t length, int flags)
 {
-	int error = REAL(getsockopt)(fd, level, name, value, length);
-	uint64_t count;
-	uint8_t *at;
+	static _Atomic int64_t full_until;
+	struct timespec time;
+	int64_t now;
 
-	if (error || level != SOL_TLS)
-		return error;
-	at = (uint8_t *)value + *length - sizeof(count);
-	memcpy(&count, at, sizeof(count));
-	count = htobe64(be64toh(count) + (1 << 24) - LEFT);
-	memcpy(at, &count, sizeof(count));
-	return 0;
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	now = time.tv_sec * 1000000000 + time.tv_nsec;
+	if (now < full_until) {
+		errno = EAGAIN;
+		return -1;
+	}
+	full_until = now + 5000000;
+	return REAL(send)(fd, bytes, length > 5000 ? 5000 : length, flags);
+}
+
+ssize_t recv(int fd, void *bytes, size_t length, int flags)
+{
+	return REAL(recv)(fd, bytes, length > 700 ? 700 : length, flags);
 }
 """
 
 
-@pytest.mark.kernel_lab
-def test_the_kernels_keys_are_not_used_for_too_long(on_kernel: OnKernel) -> None:
+@pytest.mark.parametrize("connections", [{"nconnect": 1}, {"nclients": 8}], ids=["one", "clients"])
+def test_what_a_socket_takes_and_gives_in_parts(
+    on_kernel: OnKernel, connections: dict[str, Option]
+) -> None:
+    """Calls whose ciphertext has left may be answered, whatever is left of the others.
+
+    Clients lend each other buffers, unless there are parts in them.
+    """
+    result = on_kernel(_PARTS)(size="1m", iodepth=64, verify="crc32c", **connections)
+    done(result)
+    assert {(line.reconnects, line.retransmissions) for line in result.stats} == {(0, 0)}
+
+
+def test_a_server_whose_tls_fails_for_a_while_is_come_back_to(tls: Tls) -> None:
+    """No call goes in clear meanwhile, nor to a server whose certificate is wrong."""
+    tls.server.create("f", bytes(MIB))
+    job: dict[str, Option] = {
+        "rw": "read", "size": "1m", "iodepth": 4, "rate_iops": 500, "trace": 1, "time_based": 1,
+        "runtime": 3600, "nconnect": 2, "spread": "roundrobin",
+    }  # fmt: skip
+    faults = (Fault.DENIED, Fault.WITHOUT_WORD, Fault.CLOSED, Fault.CUT, Fault.TLS_1_2, None)
+    with tls.start(**job) as process:
+        for fault in faults:
+            all_go_on(process, connections=2, depth=4)
+            tls.proxy.fault = fault
+            if not fault:
+                tls.shows(tls.made.expired)
+            handshakes = len(tls.proxy.handshakes)
+            tls.is_cut()
+            assert len(tls.proxy.handshakes) == handshakes
+            tls.proxy.fault = None
+            tls.shows(tls.made.server)
+        all_go_on(process, connections=2, depth=4)
+        tls.proxy.say = close
+        all_go_on(process, connections=2, depth=4)
+        process.signal(signal.SIGINT)
+        stopped_well(tls.finish(process))
+    assert tls.proxy.clear == b""
+
+
+# GnuTLS and the kernel are asked of their number; the latter tells it in the last eight bytes.
+_WORN = """\
+enum { LEFT = 10 };
+
+static void add(void *number)
+{
+	uint64_t count;
+
+	memcpy(&count, number, sizeof(count));
+	count = htobe64(be64toh(count) + (1 << 24) - LEFT);
+	memcpy(number, &count, sizeof(count));
+}
+
+int getsockopt(int fd, int level, int name, void *value, socklen_t *length)
+{
+	int error = REAL(getsockopt)(fd, level, name, value, length);
+
+	if (!error && level == SOL_TLS)
+		add((uint8_t *)value + *length - sizeof(uint64_t));
+	return error;
+}
+"""
+_WORN_IN_GNUTLS = """
+int gnutls_record_get_state(void *session, unsigned int read, void *mac, void *iv, void *key,
+	unsigned char number[8])
+{
+	void *gnutls = dlopen("libgnutls.so.30", RTLD_NOW | RTLD_NOLOAD);
+	__typeof__(&gnutls_record_get_state) real = dlsym(gnutls, "gnutls_record_get_state");
+	int error = real(session, read, mac, iv, key, number);
+
+	add(number);
+	return error;
+}
+"""
+
+
+@pytest.mark.parametrize("ktls", [0, pytest.param(1, marks=pytest.mark.kernel_lab)])
+def test_keys_are_not_used_for_too_long(on_kernel: OnKernel, ktls: int) -> None:
     """Before the cipher's limit another connection has others."""
-    worn = on_kernel(_WORN_IN_KERNEL)
-    result = worn(1, iodepth=4, bs="64k", size="512k", verify="crc32c")
+    worn = on_kernel(_WORN + _WORN_IN_GNUTLS * (not ktls))
+    result = worn(ktls, iodepth=4, bs="64k", size="512k", verify="crc32c")
     done(result)
     (line,) = result.stats
     assert line.reconnects >= 2
     assert line.retransmissions == 0  # what was asked before is answered before
     assert "TLS key limit reached (2^24 records): reconnecting" in said(result)[0]
+
+
+def test_a_connection_of_worn_keys_goes_though_a_reply_was_lost(on_kernel: OnKernel) -> None:
+    """Its call was sent again over it, and answered: nothing is awaited any more."""
+    worn = on_kernel(_WORN + _WORN_IN_GNUTLS)
+    worn.server.hooks.append(on(Nfs.WRITE, NEVER, nth=2))
+    pool = worn.server.url(nfsport=worn.proxy.port, xprtsec="tls")
+    result = worn(pool=pool, iodepth=1, size="256k", timeo=20)
+    done(result)
+    (line,) = result.stats
+    assert line.retransmissions == 1
+    assert line.reconnects >= 4
 
 
 # --- what is no data ---
@@ -595,8 +694,11 @@ _CLIENTS: dict[str, tuple[str, str, Callable[[Certificates], Pair], str]] = {
 
 @pytest.mark.parametrize("which", _CLIENTS)
 def test_a_client_whom_the_server_refuses(tls: Tls, which: str) -> None:
-    """It says so after the handshake; the job ends at once all the same."""
-    tls.proxy.clients = tls.made.authority.certificate
+    """It says so after the handshake; the job ends at once.
+
+    A certificate that it does not want is shown all the same.
+    """
+    tls.proxy.clients, tls.proxy.names_authority = tls.made.authority.certificate, True
     xprtsec, version, shown, words = _CLIENTS[which]
     pool = tls.server.url(nfsport=tls.proxy.port, version=version, xprtsec=xprtsec)
     result = tls(pool=pool, **own(shown(tls.made)))
