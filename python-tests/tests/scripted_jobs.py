@@ -165,8 +165,7 @@ def _run(engine: Engine, folder: Path, case: Case) -> Outcome:
     with scripted as server:
         for name, content in case.files.items():
             server.create(name, content)
-        url = server.url4 if case.version == 4 else server.url
-        pool = ",".join(url(address, **case.url) for address in case.addresses)
+        pool = server.pool(version=case.version, **case.url)
         words = case.pool.format(pool), case.arguments, case.options, case.enter
         with start_fio(engine, folder / "fio", *words) as process:
             if case.during:

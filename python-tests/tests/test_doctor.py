@@ -285,7 +285,7 @@ def test_what_holds_for_some_paths_is_said_once_with_their_labels() -> None:
 def test_servers_that_do_not_serve_nfsv4_1(case: str) -> None:
     terms, answer, words, remedy = _OTHERS[case]
     with ScriptedServer(on(tuple(Nfs4), answer), terms=terms) as server:
-        found = _examine_here(server.url4())
+        found = _examine_here(server.url(version=4))
     assert found.about(words).startswith(f"fail 127.0.0.1:{server.nfs_port}:/export: ")
     assert remedy in found.remedy(words)
     assert found.status == 1
@@ -354,7 +354,7 @@ def test_a_busy_machine_gets_no_remedy_for_its_buffers(
     looks = itertools.chain([before] * (3 if before else 1), itertools.repeat(after))
     monkeypatch.setattr(doctor, "others_busy", lambda: next(looks))
     with ScriptedServer() as server:
-        said = call_harness("doctor", "--pool", server.url4()).stdout
+        said = call_harness("doctor", "--pool", server.url(version=4)).stdout
     busy = bool(before or after)
     assert ("ok    TCP buffers: not judged: the machine is busy\n" in said) == busy
     assert ("sysctl -w" not in said) == busy

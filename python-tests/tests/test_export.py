@@ -181,7 +181,7 @@ def test_file_numbers_of_two_versions_may_differ() -> None:
         with pytest.raises(export.DifferentFilesError):
             export.make(f"{first.url()},{second.url()}", "run")
         export.remove_unmarked(second.url(), "run")
-        export.make(f"{first.url()},{second.url_of(4)}", "run")
+        export.make(f"{first.url()},{second.url(version=4)}", "run")
 
 
 _DEEP = 1500  # levels
@@ -244,7 +244,7 @@ def test_a_removal_ends_at_another_file_system(version: int, more: int) -> None:
         for name in ("run/0/file", "run/a/other/file", "run/z"):
             server.create(name, b"12")
         server.export.files.find("run/a/other").fsid += more
-        url = server.url_of(version)
+        url = server.url(version=version)
         export.make(url, "run/mark")
         with pytest.raises(HarnessError, match='go into "run/a/other": another file system'):
             export.remove(url, "run", "mark")
@@ -262,12 +262,12 @@ def test_what_a_server_does_not_tell(version: int) -> None:
         on(Nfs4.CREATE, Answer(act=False, status=Status4.ROFS)),
     )
     with ScriptedServer(*refusals) as server:
-        (found,) = export.info(server.url_of(version))
+        (found,) = export.info(server.url(version=version))
         assert found.error == ""
         assert found.bytes_available is None
         assert found.may_write is (None if version == 4 else True)
         with pytest.raises(HarnessError, match=r'make directory "run": NFS[34]ERR_ROFS'):
-            export.make(server.url_of(version), "run")
+            export.make(server.url(version=version), "run")
 
 
 def test_a_right_of_two_is_none() -> None:
@@ -281,7 +281,7 @@ def test_a_right_of_two_is_none() -> None:
 @both_versions
 def test_a_path_that_is_not_there_is_told_beside_those_that_are(version: int) -> None:
     with ScriptedServer() as server:
-        url = server.url_of(version)
+        url = server.url(version=version)
         found = export.info(f"{url.replace('/export', '/nowhere')},{url}")
     assert [bool(path.error) for path in found] == [True, False]
     assert found[0].remedy == "name an export that the server has"
@@ -314,11 +314,11 @@ def test_pages_without_a_name(version: int) -> None:
     with ScriptedServer(late, on(procedure, empty)) as server:
         for number in range(12):
             server.create(f"run/{number}", b"1")
-        assert len(export.listing(server.url_of(version), "run")) == 12
-        assert export.remove_unmarked(server.url_of(version), "run").entries >= 12
+        assert len(export.listing(server.url(version=version), "run")) == 12
+        assert export.remove_unmarked(server.url(version=version), "run").entries >= 12
         server.hooks[:] = [on(procedure, empty)]
         with pytest.raises(HarnessError, match="8 pages in a row have no name"):
-            export.listing(server.url_of(version))
+            export.listing(server.url(version=version))
 
 
 def test_a_server_that_lists_no_flavors_takes_sys() -> None:
@@ -334,15 +334,15 @@ def test_a_connection_that_is_lost_while_entries_are_removed(version: int) -> No
     with ScriptedServer(on(Nfs.REMOVE, lost, nth=3), on(Nfs4.REMOVE, lost, nth=3)) as server:
         for number in range(20):
             server.create(f"run/{number}", b"1")
-        assert export.remove_unmarked(server.url_of(version), "run").entries >= 20
-        assert export.listing(server.url_of(version)) == []
+        assert export.remove_unmarked(server.url(version=version), "run").entries >= 20
+        assert export.listing(server.url(version=version)) == []
 
 
 def test_what_was_made_by_a_call_whose_reply_was_lost_is_ours() -> None:
     """NFSv4.1's session for names has the server keep its replies: it gives the same again."""
     with ScriptedServer(on(Nfs4.CREATE, Answer(reply=False, end="close"), nth=1)) as server:
-        export.make(server.url_of(4), "run")
-        assert [one.name for one in export.listing(server.url_of(4))] == ["run"]
+        export.make(server.url(version=4), "run")
+        assert [one.name for one in export.listing(server.url(version=4))] == ["run"]
 
 
 @both_versions
@@ -354,7 +354,7 @@ def test_a_server_that_only_says_that_it_removes(version: int) -> None:
             server.create(f"run/{number}", b"1")
         words = r'remove "run/.": it was removed, and is there again .*: 3 entries stay'
         with pytest.raises(HarnessError, match=words):
-            export.remove_unmarked(server.url_of(version), "run")
+            export.remove_unmarked(server.url(version=version), "run")
 
 
 @both_versions
@@ -364,7 +364,7 @@ def test_the_mark_goes_last(version: int) -> None:
     with ScriptedServer(on(Nfs.REMOVE, denied, nth=3), on(Nfs4.REMOVE, denied, nth=3)) as server:
         for number in range(20):
             server.create(f"run/{number}", b"1")
-        url = server.url_of(version)
+        url = server.url(version=version)
         export.make(url, "run/0mark")
         with pytest.raises(HarnessError, match=r"remove .*ACCES"):
             export.remove(url, "run", "0mark")
@@ -382,7 +382,7 @@ def _wait_for_ever(version: int, word: str, *procedures: Nfs | Nfs4) -> Complete
     wait = Answer(act=False, status=Status.JUKEBOX if version == 3 else Status4.DELAY)
     with ScriptedServer(*(on(one, wait) for one in procedures)) as server:
         server.create("run/stuck", b"1")
-        words = [word, server.url_of(version), *(["run"] if word != "info" else [])]
+        words = [word, server.url(version=version), *(["run"] if word != "info" else [])]
         return run([str(built("nfsmulti-export")), *words], timeout=120, env=_QUICK)
 
 

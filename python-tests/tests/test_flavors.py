@@ -31,7 +31,7 @@ def test_what_a_server_lists(version: int, path: str) -> None:
     """Of NFSv4.1 the directory above the export is asked, or the root by itself."""
     listed = Export(path=path, flavors=(_KRB5P, _UNKNOWN, _SYS, _KRB5, _NONE))
     with ScriptedServer(export=listed) as server:
-        (found,) = export.info(server.url_of(version))
+        (found,) = export.info(server.url(version=version))
         asked = [call.procedure for call in server.calls(Nfs4.SECINFO, Nfs4.SECINFO_NO_NAME)]
     assert (found.flavors, found.flavors_error) == (["sys", "krb5", "krb5p", "none"], "")
     by_name = Nfs4.SECINFO_NO_NAME if path == "/" else Nfs4.SECINFO
@@ -41,7 +41,7 @@ def test_what_a_server_lists(version: int, path: str) -> None:
 @pytest.mark.parametrize("version", [3, 4])
 def test_a_list_that_tells_nothing(version: int) -> None:
     with ScriptedServer(export=Export(flavors=(_UNKNOWN,))) as server:
-        (found,) = export.info(server.url_of(version))
+        (found,) = export.info(server.url(version=version))
     assert found.error == ""
     assert found.flavors == ()
     assert found.flavors_error == "the export takes none of sys, krb5, krb5i, krb5p"
@@ -51,7 +51,7 @@ def test_a_server_that_is_not_asked_in_vain() -> None:
     """Of one that is out of reach nothing more is said."""
     with ScriptedServer() as server:
         server.refuse()
-        (found,) = export.info(server.url4())
+        (found,) = export.info(server.url(version=4))
     assert found.error
     assert (found.flavors, found.flavors_error) == ((), "")
 
@@ -118,7 +118,7 @@ def test_a_server_that_answers_no_auth_sys(realm: Lab) -> None:
 def test_what_could_not_be_asked() -> None:
     """SECINFO is refused, and all else is well: no failure."""
     with ScriptedServer(on(Nfs4.SECINFO, Answer(act=False, status=Status4.NOTSUPP))) as server:
-        status, (line,), _ = _doctor(server.url4())
+        status, (line,), _ = _doctor(server.url(version=4))
     assert status == 0
     assert line.startswith("ok which security flavors it takes was not told (")
     assert "NFS4ERR_NOTSUPP" in line

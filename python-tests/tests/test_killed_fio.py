@@ -44,7 +44,7 @@ def test_a_job_ends_with_its_fio(
     client: Client, server: ScriptedServer, server_is: str, version: int, options: Options
 ) -> None:
     """Also one that waits for its server for ever, and one that is asleep in fio."""
-    pool = server.pool_of(version)
+    pool = server.pool(version=version)
     with client.start(server, pool=pool, **_ENDLESS, **options) as process:
         eventually(lambda: len(server.calls(*(DATA if version == 3 else DATA4))) > 4)
         if server_is == "gone":

@@ -740,7 +740,12 @@ def test_a_refusal_without_what_follows_its_status(ran: Outcome) -> None:
 def test_verify_asks_for_what_a_session_takes(client: Client) -> None:
     """Also with one call at a time, as a session for names has."""
     with ScriptedServer(terms=Terms(max_response=2048)) as server:
-        job: dict[str, Option] = {**_READ, "iodepth": 1, "tree_depth": 0, "pool": server.pool4()}
+        job: dict[str, Option] = {
+            **_READ,
+            "iodepth": 1,
+            "tree_depth": 0,
+            "pool": server.pool(version=4),
+        }
         done(client(server, **job))
         assert _operations(client(server, **job, meta_verify=1))[0] == _ENTRIES
 
@@ -760,4 +765,4 @@ def test_a_server_that_forgets_handles(client: Client, server: ScriptedServer) -
         {"rw": "write", "filename": "."},
     ):
         job = {**_JOB, "size": 100, "dir_entries": 20, **how}
-        assert _operations(client(server, pool=server.pool4(), **job))[0] == 100
+        assert _operations(client(server, pool=server.pool(version=4), **job))[0] == 100

@@ -161,7 +161,7 @@ def test_a_session_that_is_anothers_is_not_taken(
 
     server.hooks.append(grants_anothers)
     size = "64k" if times == 1 else "4k"
-    result = client(server, pool=server.pool4(), nconnect=2, size=size)
+    result = client(server, pool=server.pool(version=4), nconnect=2, size=size)
     done(result)
     assert said(result) == []
     assert len(server.calls(Nfs4.CREATE_SESSION)) == _DATA_SESSION + (2 if times == 1 else 1 + 3)
@@ -253,7 +253,7 @@ def test_what_is_refused(ran: Outcome) -> None:
 
 def test_a_path_that_leads_nowhere_leaves_no_client(client: Client) -> None:
     with ScriptedServer() as server:
-        result = client(server, pool=server.pool4().replace("/export", "/export/nowhere"))
+        result = client(server, pool=server.pool(version=4).replace("/export", "/export/nowhere"))
         assert result.status not in (0, None)
         assert not server.kept().clients
 
@@ -374,7 +374,9 @@ def test_a_server_that_ties_opens_to_a_session(job: Run, trunking: str, nconnect
 
 def test_another_server_is_an_error(client: Client) -> None:
     with ScriptedServer() as one, ScriptedServer(addresses=TWO_ADDRESSES[1:]) as other:
-        result = client(one, pool=f"{one.pool4()},{other.pool4()}", trunking="session", **_ALL)
+        result = client(
+            one, pool=f"{one.pool(version=4)},{other.pool(version=4)}", trunking="session", **_ALL
+        )
     assert result.status not in (0, None)
     assert any("this is another server" in line for line in said(result))
 
@@ -405,7 +407,7 @@ def test_an_open_that_no_slot_is_left_for_gets_another_session(client: Client) -
 
         server.hooks.append(hook)
         options: Options = {"trunking": "session", "spread": "roundrobin", "iodepth": 2}
-        done(client(server, pool=server.pool4(), **_TOO_SOON, **options))
+        done(client(server, pool=server.pool(version=4), **_TOO_SOON, **options))
         calls = server.calls(Nfs4.WRITE)
         first = [call for call in calls if call.session == calls[0].session]
         assert {(call.slot, call.server[0]) for call in first} == set(enumerate(TWO_ADDRESSES))

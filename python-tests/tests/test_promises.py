@@ -236,7 +236,7 @@ def test_a_signal_ends_a_job_of_many_silent_paths_within_5_seconds(
     silent = on(DATA4, Answer(reply=False, do=_fall_silent), after=4)
     with ScriptedServer(silent, addresses=addresses) as server:
         options = _hanging_job("silent", filename="f", runtime=60, nconnect=1)
-        with client.start(server, pool=server.pool(version="4.1"), **options) as process:
+        with client.start(server, pool=server.pool(version=4), **options) as process:
             eventually(lambda: len(server.hooks) > 1)
             process.signal(signal.SIGTERM)
             with within(5.0):
@@ -382,7 +382,9 @@ def test_a_file_that_the_server_never_opens_ends_a_minute_after_its_job(
     quick = Engine(engine.library, {**engine.env, "NFSMULTI_TEST_CLOCK": "12"})
     with ScriptedServer(never) as server:
         server.create("r", bytes(64 * KIB))
-        with start_fio(quick, tmp_path / "fio", server.pool4(), jobs, {"exitall": 1}) as process:
+        with start_fio(
+            quick, tmp_path / "fio", server.pool(version=4), jobs, {"exitall": 1}
+        ) as process:
             result = process.result(SECONDS)
     assert result.status not in (0, None)
     assert 'cannot create "b": Interrupted' in result.messages

@@ -234,7 +234,7 @@ def test_nfsv4_ignores_the_port_of_mount(client: Client, server: ScriptedServer)
 
     On the command line the version has nfs(5)'s name: fio takes --version for itself.
     """
-    both = ",".join([server.url4(mountport=7)] * 2)
+    both = ",".join([server.url(version=4, mountport=7)] * 2)
     for words in ({"pool": both}, {"pool": server.url(), "nfsvers": "4.1", "mountport": 7}):
         result = client(server, spread="roundrobin", numjobs=2, **words)
         done(result)

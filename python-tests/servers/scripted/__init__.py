@@ -12,7 +12,7 @@ with ScriptedServer(
     on(Nfs4.WRITE, Answer(end="reset", reply=False), nth=5),  # carried out; the reply is lost
     terms=Terms(slots=4),
 ) as server:
-    ... run a client on server.url4() ...
+    ... run a client on server.url(version=4) ...
     assert server.calls(Nfs4.WRITE)[4].status == Status4.OK
     assert not server.kept().clients
 
@@ -204,33 +204,17 @@ class ScriptedServer:
 
     # --- where it is ---
 
-    def url(self, address: str | None = None, **arguments: object) -> str:
-        """Return the export's URL at an address (the first one), with further arguments."""
-        host = address or self.addresses[0]
-        words = {"nfsport": self.nfs_port, "mountport": self._mount_port, **arguments}
-        return f"nfs://{_bracketed(host)}{self.export.path}?{_query(words)}"
-
-    def url4(self, address: str | None = None, **arguments: object) -> str:
-        """Return the export's URL of NFSv4.1 at an address (the first one)."""
+    def url(self, address: str | None = None, *, version: int = 3, **arguments: object) -> str:
+        """Return the export's URL at an address (the first one), of NFSv3 or, for 4, of NFSv4.1."""
         host = _bracketed(address or self.addresses[0])
-        words = {"version": "4.1", **arguments}
-        return f"nfs://{host}:{self.nfs_port}{self.export.path}?{_query(words)}"
+        words: dict[str, object] = {"nfsport": self.nfs_port, "mountport": self._mount_port}
+        if version == 4:
+            host, words = f"{host}:{self.nfs_port}", {"version": "4.1"}
+        return f"nfs://{host}{self.export.path}?{_query({**words, **arguments})}"
 
-    def pool(self, **arguments: object) -> str:
+    def pool(self, *, version: int = 3, **arguments: object) -> str:
         """Return the pool of all addresses."""
-        return ",".join(self.url(address, **arguments) for address in self.addresses)
-
-    def pool4(self) -> str:
-        """Return the pool of all addresses, by NFSv4.1."""
-        return ",".join(self.url4(address) for address in self.addresses)
-
-    def url_of(self, version: int) -> str:
-        """Return the export's URL of NFSv3 or, for 4, of NFSv4.1."""
-        return self.url4() if version == 4 else self.url()
-
-    def pool_of(self, version: int) -> str:
-        """Return the pool of all addresses, likewise."""
-        return self.pool4() if version == 4 else self.pool()
+        return ",".join(self.url(one, version=version, **arguments) for one in self.addresses)
 
     # --- what it got ---
 
