@@ -12,6 +12,7 @@ enum { FILES_MAX = 4096, ROOT = 0, ANY = 1 };
 enum { HANDLE_BYTES = 32, HANDLE_WORDS = HANDLE_BYTES / 4 };
 
 static const uint64_t WRITE_VERIFIER = 0x6e66732d73696e6b;
+static const uint64_t LOOKED_UP_SIZE = 1ull << 40; /* of a file that was not created */
 
 struct file {
 	_Atomic uint64_t size;
@@ -24,14 +25,12 @@ struct file {
 
 static struct file files[FILES_MAX];
 static _Atomic uint32_t file_count;
-static uint64_t looked_up_size;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-void files_init(uint64_t size)
+void files_init(void)
 {
-	looked_up_size = size;
 	files[ROOT].is_directory = true;
-	files[ANY].size = size;
+	files[ANY].size = LOOKED_UP_SIZE;
 	file_count = 2;
 }
 
@@ -117,7 +116,7 @@ uint32_t files_lookup(uint64_t directory, struct name name, uint64_t *file)
 	pthread_mutex_lock(&lock);
 	*file = find(directory, name);
 	if (!*file)
-		status = add(directory, name, false, looked_up_size, file);
+		status = add(directory, name, false, LOOKED_UP_SIZE, file);
 	pthread_mutex_unlock(&lock);
 	return status;
 }

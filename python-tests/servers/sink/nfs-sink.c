@@ -29,10 +29,8 @@ enum { THREADS_MAX = 256 };
 
 struct options {
 	const char *address, *port;
+	int cpus[THREADS_MAX]; /* a thread's each; -1: any */
 	unsigned int threads;
-	int cpus[THREADS_MAX];
-	unsigned int cpu_count;
-	uint64_t file_size;
 	uint64_t pacing; /* bytes/s of each connection; 0: no limit */
 	bool count;
 	struct worker_config worker; /* but for its processor */
@@ -84,8 +82,8 @@ static void parse_cpus(struct options *options, const char *text)
 			last = strtoul(at = end + 1, &end, 10);
 		if (end == at || (*end && *end != ',') || last < first || last >= CPU_SETSIZE)
 			fail("--cpus=%s: a list such as 1 or 2,4-6 is wanted", text);
-		for (; first <= last && options->cpu_count < THREADS_MAX; first++)
-			options->cpus[options->cpu_count++] = (int)first;
+		for (; first <= last && options->threads < THREADS_MAX; first++)
+			options->cpus[options->threads++] = (int)first;
 		at = end + 1;
 	} while (*end);
 }
@@ -110,11 +108,8 @@ static const char about[] =
 static const struct argp_option rows[] = {
 	{"address", 'a', "ADDRESS", 0, "where to listen (default 127.0.0.1)", 0},
 	{"port", 'p', "PORT", 0, "the port for both programs (default 0: one that is free)", 0},
-	{"threads", 't', "N", 0, "threads that serve (default: one for each of --cpus, or 1)", 0},
-	{"cpus", 'c', "LIST", 0, "processors to pin them to, in turn, such as 1 or 2,4-6", 0},
-	{"rtmax", 'r', "BYTES", 0, "the longest READ (default 1048576)", 0},
-	{"wtmax", 'w', "BYTES", 0, "the longest WRITE (default 1048576)", 0},
-	{"file-size", 'f', "BYTES", 0, "size of a file that was not created (default 1 TiB)", 0},
+	{"cpus", 'c', "LIST", 0,
+	 "processors with a thread each that serves, such as 1 or 2,4-6 (default: one, on any)", 0},
 	{"pacing", 'P', "BYTES", 0,
 	 "the most that each connection is sent in a second, headers included (default: no limit)",
 	 0},
@@ -131,16 +126,11 @@ static const struct argp_option rows[] = {
 static error_t parse_option(int key, char *text, struct argp_state *state)
 {
 	struct options *options = state->input;
-	struct limits *limits = &options->worker.limits;
 
 	switch (key) {
 	case 'a': options->address = text; break;
 	case 'p': options->port = text; break;
-	case 't': options->threads = number("threads", text, 1, THREADS_MAX); break;
 	case 'c': parse_cpus(options, text); break;
-	case 'r': limits->read_max = number("rtmax", text, 512, REPLY_DATA_MAX); break;
-	case 'w': limits->write_max = number("wtmax", text, 512, REPLY_DATA_MAX); break;
-	case 'f': options->file_size = number("file-size", text, 0, INT64_MAX); break;
 	case 'P': options->pacing = number("pacing", text, 1000, INT64_MAX); break;
 	case 'S': parse_stall(&options->worker.stall, text); break;
 	case 's': options->worker.spin = true; break;
@@ -331,7 +321,7 @@ static void start_workers(struct sink *sink)
 	for (unsigned int i = 0; i < options->threads; i++) {
 		int error;
 
-		config.cpu = options->cpu_count ? options->cpus[i % options->cpu_count] : -1;
+		config.cpu = options->cpus[i];
 		error = worker_start(&sink->workers[i], &config);
 		if (error)
 			fail("cannot start a thread on processor %d: %s", config.cpu,
@@ -346,7 +336,6 @@ int main(int argc, char **argv)
 			{
 				.address = "127.0.0.1",
 				.port = "0",
-				.file_size = 1ull << 40,
 				.worker.limits = {.read_max = 1 << 20,
 						  .write_max = 1 << 20,
 						  .optional = true,
@@ -359,9 +348,9 @@ int main(int argc, char **argv)
 	argp_err_exit_status = 2; /* as the programs beside fio have it */
 	argp_parse(&argp, argc, argv, 0, NULL, &sink.options);
 	if (!sink.options.threads)
-		sink.options.threads = sink.options.cpu_count ? sink.options.cpu_count : 1;
+		sink.options.cpus[sink.options.threads++] = -1;
 	sink.options.worker.limits.attributes = attributes_all();
-	files_init(sink.options.file_size);
+	files_init();
 	polled[0] = (struct pollfd){.fd = open_signals(), .events = POLLIN};
 	start_workers(&sink);
 	polled[1] = (struct pollfd){.fd = open_listener(&sink.options), .events = POLLIN};

@@ -56,5 +56,4 @@ bool service_answer(struct front *front, struct xdr_in *in, bool whole, struct x
  * served too. The export is the root, and "export" in the root. Safe for use by several threads.
  */
 
-/* `size`: what a file has that was not created but looked up. */
-void files_init(uint64_t size);
+void files_init(void);
