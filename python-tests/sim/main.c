@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "job.h"
 #include "util.h"
@@ -27,7 +26,7 @@ static const char *const failures[FAILURES] = {
 };
 
 struct options {
-	uint64_t seed, jobs, seconds, failures;
+	uint64_t seed, jobs;
 	uint32_t ios;
 	bool trace;
 };
@@ -45,16 +44,13 @@ static uint64_t number(const char *text)
 }
 
 static const char about[] =
-	"Runs one simulated job for each seed from --seed on, until --jobs, --seconds or "
-	"--failures are reached, and says how many failures they lived through. At the first job "
-	"for which something does not hold it says which seed that was, and the fewest I/Os that "
-	"show it.";
+	"Runs one simulated job for each seed from --seed on, and says how many failures they "
+	"lived through. At the first job for which something does not hold it says which seed that "
+	"was, and the fewest I/Os that show it.";
 
 static const struct argp_option names[] = {
 	{"seed", 's', "N", 0, "the first seed (default 1)", 0},
 	{"jobs", 'j', "N", 0, "jobs to run (default 1000)", 0},
-	{"seconds", 't', "N", 0, "for so long at the most", 0},
-	{"failures", 'f', "N", 0, "until so many were simulated", 0},
 	{"ios", 'i', "N", 0, "I/Os of a job (default 1000)", 0},
 	{"trace", 'T', NULL, 0, "print what happens", 0},
 	{0},
@@ -67,8 +63,6 @@ static error_t parse(int key, char *text, struct argp_state *state)
 	switch (key) {
 	case 's': options->seed = number(text); break;
 	case 'j': options->jobs = number(text); break;
-	case 't': options->seconds = number(text); break;
-	case 'f': options->failures = number(text); break;
 	case 'i': options->ios = (uint32_t)number(text); break;
 	case 'T': options->trace = true; break;
 	default: return ARGP_ERR_UNKNOWN;
@@ -123,14 +117,6 @@ static uint64_t failures_of(const struct totals *totals)
 	return sum;
 }
 
-static bool is_enough(const struct options *options, const struct totals *totals, time_t begun)
-{
-	if (!options->seconds && !options->failures)
-		return totals->jobs == options->jobs;
-	return (options->failures && failures_of(totals) >= options->failures) ||
-	       (options->seconds && (uint64_t)(time(NULL) - begun) >= options->seconds);
-}
-
 static void tell(const struct totals *totals)
 {
 	printf("%" PRIu64 " jobs, %" PRIu64 " I/Os, %" PRIu64 " failures:", totals->jobs,
@@ -145,11 +131,10 @@ int main(int argc, char **argv)
 	static const struct argp argp = {.options = names, .parser = parse, .doc = about};
 	struct options options = {.seed = 1, .jobs = 1000, .ios = 1000};
 	struct totals totals = {0};
-	time_t begun = time(NULL);
 
 	argp_err_exit_status = 2; /* as the programs beside fio have it */
 	argp_parse(&argp, argc, argv, 0, NULL, &options);
-	while (!is_enough(&options, &totals, begun)) {
+	while (totals.jobs < options.jobs) {
 		uint64_t seed = options.seed + totals.jobs;
 		uint64_t ios = job_run(seed, options.ios, options.trace);
 
