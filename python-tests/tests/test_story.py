@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
+import golden
 import made_runs
 import pytest
 from conftest import call_harness
@@ -23,63 +24,18 @@ from nfsmulti.report.measures import MEASURES
 from nfsmulti.report.pages import naming
 from nfsmulti.report.told import Run
 from nfsmulti.run.record import Meter
-from nfsmulti.scenario import OWN, CellSpec, Choice, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.story import At, Column, Factor, Grid, Page, Story
+from nfsmulti.story import Column, Factor, Grid, Page, Story
 from nfsmulti.summary import Cell, Figures, JobRow, Server, Summary
 from nfsmulti.texts import MISSING
 
 # --- the cells of a story ---
 
 
-def _job(at: At) -> CellSpec:
-    return CellSpec({}, "", "a.fio", {"numjobs": at.jobs}, at.seconds(1, 5), query=at.query)
-
-
-def _twin(cell: CellSpec, at: At) -> CellSpec | None:
-    return cell if at.jobs == 1 else None
-
-
-STORY = Story(
-    name="made",
-    page=Page("made: a story of a test.\n\nPublished: nothing."),
-    places={},
-    place="limits",
-    factors={
-        "limits": Factor(),
-        "version": Factor(),
-        "jobs": Factor([1, 2, 4], quick=[1, 4], asked="jobs"),
-        "way": Factor(lambda at: ["read"] * at.pool.urls),
-    },
-    job=_job,
-    twin=_twin,
-    without_urls="it needs URLs",
-    left_out=lambda at: ["directories"] * bool(at.pool.mounts),
-)
-
-
-def _levels(scale: Scale) -> list[list[object]]:
-    cells, _ = STORY.own_cells(scale, OwnPool(1, 0))
-    return [[*cell.factors.values()] for cell in cells]
-
-
-def test_cells_are_every_combination_in_the_order_of_the_factors() -> None:
-    assert _levels(Scale()) == [[OWN, "3", jobs, "read"] for jobs in (1, 2, 4)]
-    assert _levels(Scale(quick=True)) == [[OWN, "3", jobs, "read"] for jobs in (1, 4)]
-    both = Choice(version=("3", "4.1"), jobs=(8,))
-    assert _levels(Scale(choice=both)) == [[OWN, "3", 8, "read"], [OWN, "4.1", 8, "read"]]
-
-
-def test_mounts_are_measured_beside_the_cells_that_have_a_twin() -> None:
-    assert [one[2] for one in _levels(Scale(choice=Choice(mounts=True)))] == [1, 1, 2, 4]
-
-
-def test_a_job_knows_its_place_how_much_is_run_and_what_urls_are_asked_for() -> None:
-    (cell,), said = STORY.own_cells(
-        Scale(choice=Choice(version=("4.1",), jobs=(1,))), OwnPool(1, 2)
-    )
-    assert (cell.place, cell.seconds, cell.query, said) == (OWN, 5, "version=4.1", ["directories"])
-    assert STORY.own_cells(Scale(), OwnPool(0, 1)) == ([], ["it needs URLs"])
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_story_runs_what_its_plan_says(name: str) -> None:
+    """Its cells in the lab and on pools, quick and in full, with all that fio is given."""
+    golden.check(golden.plan(name))
 
 
 # --- figures ---
@@ -133,7 +89,11 @@ def _run(page: Page) -> Run:
         for repeat, rate in enumerate(rates, start=1)
     ]  # fmt: skip
     story = Story(
-        name="made", page=page, places={}, factors={"way": Factor(["two", "one"])}, job=_job
+        name="made",
+        page=page,
+        places={},
+        factors={"way": Factor(["two", "one"])},
+        job=SCENARIOS["dd"].job,
     )
     return Run(story, Summary("made", "", "", "", False, "", {}, cells))
 
@@ -211,6 +171,13 @@ def test_a_cell_has_one_name_and_one_figure_everywhere(tmp_path: Path, name: str
 
 
 # --- pages ---
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_pages_of_a_story_say_what_they_promise(name: str) -> None:
+    """Of a usual run with what its plots draw, and of runs under which something else is told."""
+    golden.check(golden.page(name))
+
 
 _RUNS = {file.parent for file in (RESULTS / "reference").glob("*/summary.json*")}
 _REFERENCES = sorted(one for one in _RUNS if one.name.partition("-")[0] in SCENARIOS)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Texts that tests keep: tests/plans/*.txt and tests/pages/*.txt. Running this makes them anew.
+
+Each has several cases, of which the first is whole. Others have the lines alone that are not as
+there, or as in one before that is more alike.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import made_pages
+import made_plans
+import pytest
+
+from nfsmulti.stories import SCENARIOS
+
+_REMAKE = "to keep it so: PYTHONPATH=python-tests python3 python-tests/tests/golden.py"
+
+
+def plan(story: str) -> tuple[Path, str]:
+    """Return what a story runs, and the file where that is kept."""
+    head = made_plans.head(SCENARIOS[story])
+    return _file("plans", story), _text(head, made_plans.cases(story))
+
+
+def page(story: str) -> tuple[Path, str]:
+    """Return what the pages of a story's runs say, and the file where that is kept."""
+    return _file("pages", story), _text([], made_pages.cases(story))
+
+
+def check(kept: tuple[Path, str]) -> None:
+    """Fail if a text is not as it is kept, with the lines that differ."""
+    file, text = kept
+    there = file.read_text().splitlines()
+    lines = difflib.unified_diff(there, text.splitlines(), file.name, "now", n=2, lineterm="")
+    if found := "\n".join(lines):
+        pytest.fail(f"{found}\n{_REMAKE}", pytrace=False)
+
+
+def _file(kind: str, story: str) -> Path:
+    return Path(__file__).parent / kind / f"{story}.txt"
+
+
+def _text(head: Sequence[str], cases: Mapping[str, Sequence[str]]) -> str:
+    lines, before = ["SPDX-License-Identifier: GPL-2.0-only", *head], dict[str, Sequence[str]]()
+    for words, told in cases.items():
+        like = min(before, key=lambda one: len(_unlike(told, before[one])), default="")
+        if like and len(_unlike(told, before[like])) < len(told):
+            lines += ["", f"{words}, as {like}:", *_unlike(told, before[like])]
+        else:
+            lines += ["", f"{words}:", *told]
+        before[words] = told
+    return "\n".join([*lines, ""])
+
+
+def _unlike(told: Sequence[str], other: Sequence[str]) -> list[str]:
+    """Return the lines that are not there, and how many there are that are not here."""
+    gone = [line for line in other if line not in told]
+    return [line for line in told if line not in other] + [
+        f"(without {len(gone)} of its lines)"
+    ] * bool(gone)
+
+
+def _every() -> Iterator[tuple[Path, str]]:
+    for story in SCENARIOS:
+        yield plan(story)
+        yield page(story)
+
+
+if __name__ == "__main__":
+    for kept, now in _every():
+        kept.parent.mkdir(exist_ok=True)
+        kept.write_text(now)

@@ -1,0 +1,743 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Runs that never ran, by what their pages promise; made_runs.py has the usual one of a story.
+
+Of those with "drawn" in their promise, what plots draw is kept as well.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from itertools import product
+from typing import Any
+
+import made_runs
+from made_runs import Maker, changed, connections_factors, faster, only, placed
+
+from nfsmulti.run.plan import crossed
+from nfsmulti.scenario import Scale
+from nfsmulti.stories import SCENARIOS
+from nfsmulti.summary import (
+    Arrivals,
+    Cell,
+    Clients,
+    Factor,
+    Figures,
+    JobRow,
+    Parts,
+    Restart,
+    Server,
+    Summary,
+)  # fmt: skip
+
+_HOSTS = ["h1", "h2"]
+
+
+def cases(name: str) -> dict[str, Summary]:
+    """Return the runs of a story."""
+    return _CASES.get(name, dict)()
+
+
+def _run(scenario: str, *cells: tuple[Any, Any], **more: Any) -> Summary:
+    made = made_runs.Maker(scenario)
+    for factors, figures in cells:
+        made.add(factors, **figures, **more)
+    return made.summary()
+
+
+def _joined(*runs: Summary) -> Summary:
+    return dataclasses.replace(runs[0], cells=[cell for run in runs for cell in run.cells])
+
+
+def _dd() -> dict[str, Summary]:
+    run = made_runs.dd()
+    own = placed(run, kind="pool")
+    at: dict[str, Factor] = {"client": "pool", "direction": "write"}
+    uncapped = _run("dd", ({**at, "streams": 1}, {"write": 200e6}),
+                    ({**at, "streams": 5}, {"write": 900e6}))  # fmt: skip
+    two = _run("dd", ({**at, "streams": 1}, {"write": 2 * 800 << 20}))
+    return {
+        "an own pool has nothing published": own,
+        "unless that is asked for": dataclasses.replace(own, command=f"{own.command} --published"),
+        "a time that was not measured is extrapolated": dataclasses.replace(run, quick=True),
+        "both published clients stand beside a run without caps": placed(uncapped, limits={}),
+        "what runs on each host": placed(run, hosts=_HOSTS),
+        "dd's time is that of all hosts' streams": placed(two, hosts=_HOSTS, limits={}),
+        "one point says what it measured": only(run, lambda cell: cell is run.cells[0]),
+        "failed and waiting cells are named": _unrun(),
+        "hosts are shown each and in sum": _each_host(),
+        "cells that differ in another factor are no repeats": _by_nconnect(),
+        "a further factor is told by its ratio paired by repeat": _by_threads(),
+        **{
+            f"a file of {size} bytes as one types it": changed(run, command=f"fio --size={size}")
+            for size in (10_000_000, 1 << 30, 800 << 20, 12_345_678)
+        },
+    }
+
+
+def _unrun() -> Summary:
+    made = Maker("dd")
+    made.add({"client": "capped", "direction": "write", "streams": 1}, write=14.5e6)
+    made.unrun({"client": "capped", "direction": "write", "streams": 5}, "failed", "server | gone")
+    made.unrun({"client": "capped", "direction": "read", "streams": 1}, "waiting")
+    return made.summary()
+
+
+def _each_host() -> Summary:
+    made = Maker("dd", repeats=2)
+    made.add({"client": "pool", "direction": "write", "streams": 2}, write=300e6, jobs=2)
+    jobs = [
+        dataclasses.replace(job, host=host, write_bytes_per_s=rate)
+        for job, host, rate in zip(made.cells[0].jobs, _HOSTS, (100e6, 200e6), strict=True)
+    ]
+    return changed(made.summary(), jobs=jobs)
+
+
+def _by_nconnect() -> Summary:
+    made = Maker("dd")
+    for nconnect, streams, rate in ((1, 1, 1e8), (1, 5, 1e8), (4, 1, 1e8), (4, 5, 3e8)):
+        factors: dict[str, Factor] = {"client": "pool", "direction": "write", "streams": streams}
+        made.add({**factors, "nconnect": nconnect}, write=rate)
+    return made.summary()
+
+
+def _by_threads() -> Summary:
+    """Make a run whose last cell is lost; each repeat is twice as fast as the one before."""
+    made = Maker("dd")
+    for threads, gain in ((16, 2.0), (8, 1.0), (4, 1.0)):
+        for streams in (1, 5):
+            factors = {"client": "pool", "direction": "write", "streams": streams}
+            made.add({**factors, "threads": threads}, write=100e6 * gain * streams)
+    return _drifting(
+        dataclasses.replace(made.summary(), cells=made.cells[:-1]), lambda cell: 2**cell.repeat
+    )
+
+
+def _fsperf() -> dict[str, Summary]:
+    jain = {"read": 1e9, "paths": {"a": 0.75, "b": 0.25}}
+    several = ((1, "job"), (2, "stripe"), (2, "roundrobin"))
+    run, guest = made_runs.fsperf(), {"link": "118mbit", "per_mount": "78mbit"}
+    lab = {"link": "9400mbit", "per_address": "6200mbit", "burst": "2m"}
+    wider, slower = {**lab, "per_address": "4000mbit"}, {**guest, "per_mount": "39mbit"}
+    return {
+        "a ratio that the lab's limits rule out": placed(run, limits=lab),
+        "and the guest's": placed(run, limits={"lab": lab, "guest": guest}),
+        "or not the guest's": placed(run, limits={"lab": lab, "guest": slower}),
+        "or not the lab's": placed(run, limits={"lab": wider, "guest": guest}),
+        "without limits": placed(run, limits={}),
+        "two paths alone": _run(
+            "fsperf", ({"client": "nfs3", "paths": 2, "spread": "roundrobin"}, jain)
+        ),
+        "on a pool the most paths there are": _run(
+            "fsperf",
+            *(
+                ({"client": "mount-v4.2", "paths": paths, "spread": spread}, {"read": 5e8 * paths})
+                for paths, spread in several
+            ),
+        ),
+    }
+
+
+def _randread() -> dict[str, Summary]:
+    run = made_runs.randread()
+    return {
+        "the published mount stands beside a pool": _run(
+            "randread", ({"transport": "pool"}, {"read": 3e9}), block=65536, jobs=4
+        ),
+        "what runs on each host": placed(run, hosts=_HOSTS),
+        "without a mount": only(run, lambda cell: "pool" in str(cell.factors["transport"])),
+    }
+
+
+def sio_of(
+    rates: Mapping[str, float], *threads: int, pattern: str = "random", **more: Any
+) -> Summary:
+    """Make a run of sio that reads, at these rates by mode."""
+    at = {"pattern": pattern, "direction": "read"}
+    cells = [
+        ({"mode": mode, **at, "threads": count}, {"read": rate, "jobs": count})
+        for mode, rate in rates.items()
+        for count in threads
+    ]
+    return _run("sio", *cells, **more)
+
+
+def _sio() -> dict[str, Summary]:
+    cached = sio_of({"buffered": 3e8, "direct": 3e7, "concurrent": 2.5e7}, 32)
+    in_a_row = sio_of({"buffered": 3e8, "concurrent": 3e8}, 32, pattern="sequential")
+    no_gain = {"buffered": 2e8, "direct": 1e8, "concurrent": 1.5e8}
+    large = {"buffered": 1e8, "concurrent": 4e8}
+    return {
+        "a gain is above the limit with its whole interval": sio_of(
+            no_gain, 1, pattern="sequential"
+        ),
+        "4 threads are no high concurrency": sio_of(large, 4),
+        "16 are": sio_of(large, 16),
+        "what the client's cache answers is not judged": cached,
+        "the rest is": _joined(cached, in_a_row),
+        "CPU of two kinds is not taken together": changed(
+            sio_of({"direct": 1e8}, 1, 32), lambda cell: cell.factors["threads"] == 1,
+            machine_cpu_s=None, cpu_s=lambda cell: 0.0 if cell.repeat == 1 else cell.cpu_s),
+        "nothing is told where the interval is too wide": _uneven_sio(),
+        "one point says what it measured": sio_of({"direct": 1e8}, 8),
+        "a pool's page compares with nothing published": placed(made_runs.sio(), kind="pool"),
+    }  # fmt: skip
+
+
+def _uneven_sio() -> Summary:
+    """Make a run whose three repeats differ, and CPU per I/O with them."""
+    times = {
+        ("direct", 1): (1, 2, 3), ("concurrent", 1): (2, 2, 3),
+        ("direct", 32): (1, 4, 2), ("concurrent", 32): (1, 9, 2),
+    }  # fmt: skip
+
+    def at(cell: Cell) -> int:
+        return times[str(cell.factors["mode"]), int(cell.factors["threads"])][cell.repeat - 1]
+
+    return changed(
+        sio_of({"direct": 1e8, "concurrent": 1e8}, 1, 32, pattern="sequential", noise=0),
+        read=lambda cell: dataclasses.replace(cell.read, iops=1e4 * at(cell)),
+        machine_cpu_s=lambda cell: cell.cpu_s * at(cell),
+    )
+
+
+def _oltp() -> dict[str, Summary]:
+    one: list[Any] = [
+        ({"connections": "one", "concurrency": at}, {"read": 2e7, "write": 1e7}) for at in (1, 8)
+    ]
+    alone, run = _run("oltp", *one), made_runs.oltp()
+    few = only(alone, lambda cell: cell.factors["concurrency"] == 1 and cell.repeat < 3)
+
+    def bins(cell: Cell) -> Figures:
+        assert cell.read
+        told = {"1000000": 98} if cell.repeat == 1 else {"9000000": 2}
+        return dataclasses.replace(cell.read, bins=told)
+
+    same = changed(alone, factors=lambda cell: {**cell.factors, "connections": "pool"})
+    return {
+        **{
+            f"{words}, in {part:.0%} of all cells": placed(_full(run, part), kind=kind)
+            for words, kind, part in (
+                ("client and server share a full processor", "kernel-lab", 1),
+                ("they do", "kernel-lab", 0.34),
+                ("it counts for nothing", "kernel-lab", 0.2),
+                ("the client had a full processor", "pool", 1),
+            )
+        },
+        "percentiles are of all repeats together": changed(few, read=bins),
+        "the server's are full": placed(changed(run, server=Server(97.0, 8, 0, 0)), kind="pool"),
+        "a second kind is needed to compare": alone,
+        "a question mark is explained": _joined(alone, same),
+        "what runs on each host": placed(run, hosts=_HOSTS),
+        "each at its own concurrency where they share none": only(
+            run, lambda cell: [*cell.factors.values()] in (["one", 4], ["pool", 16])
+        ),
+        "how many connections several are": changed(
+            run, lambda cell: cell.factors["connections"] == "pool",
+            command="fio --pool=a --nconnect=4 --spread=roundrobin", paths={"a": 0.5, "b": 0.5}),
+    }  # fmt: skip
+
+
+def _full(run: Summary, part: float) -> Summary:
+    """Return a run on one processor, which was full in a part of all cells."""
+    busy = {id(cell) for cell in run.cells[: round(part * len(run.cells))]}
+    seconds: Callable[[Cell], float] = lambda cell: 4.0 if id(cell) in busy else 1.0  # noqa: E731
+    return changed(run, processors=1, machine_cpu_s=seconds)
+
+
+def _under(*levels: Factor) -> Summary:
+    """Make a run of neighbour under two values of a setting of the server."""
+    at = dict(zip((8, 64), levels, strict=True))
+    run = changed(
+        made_runs.neighbour(),
+        factors=lambda cell: {**cell.factors, "threads": at[cell.factors["threads"]]},
+    )
+    return placed(run, setting={"name": "threads", "values": [*levels]})
+
+
+def _few_reads(number: int) -> Summary:
+    readers = ("readers", "readers-beside-writer")
+    cells: list[Any] = [({"workload": one}, {"read": 2e6, "block": 4096}) for one in readers]
+    few = _run("neighbour", *cells)
+    return changed(few, read=lambda cell: dataclasses.replace(cell.read, ops=number))
+
+
+def _neighbour() -> dict[str, Summary]:
+    threads = _under(1, 64)
+
+    def by_a_clock(cell: Cell) -> dict[str, Factor]:
+        workload = str(cell.factors["workload"])
+        return {**cell.factors, "workload": workload.replace("readers", "readers-limited")}
+
+    def last(cell: Cell) -> bool:
+        beside = cell.factors == {"workload": "readers-beside-writer", "threads": 64}
+        return beside and cell.repeat == 5
+
+    slow = made_runs.figures(Maker("").rng, 40e6, 4096, 9000)
+    few = dataclasses.replace(made_runs.figures(Maker("").rng, 4e6, 4096, 9e4), ops=999)
+    limited = changed(made_runs.neighbour(), factors=by_a_clock)
+    writers = only(made_runs.neighbour(), lambda cell: cell.factors["workload"] == "writer")
+    named = {8: "random-writers", 64: "writers"}
+    every = changed(writers, factors=lambda cell: {"workload": named[cell.factors["threads"]]})
+    return {
+        "one point says what it measured": only(
+            threads, lambda cell: cell.factors == {"workload": "readers", "threads": 64}
+        ),
+        "p99 of enough reads": _few_reads(2000),
+        "p50 of fewer": _few_reads(300),
+        "none of four": _few_reads(4),
+        "a server has so many threads": threads,
+        "or threads that are so": _under("cached", "dontcache"),
+        "readers by a clock": limited,
+        "writers alone": every,
+        "waits and their ratio are of one statistic": changed(
+            made_runs.neighbour(5), last, read=slow
+        ),
+        "drawn: no percentile of the fast repeats alone": changed(
+            made_runs.neighbour(5), last, read=few
+        ),
+    }
+
+
+def _security() -> dict[str, Summary]:
+    lab, pool = made_runs.security(), made_runs.security(kind="pool")
+    some = only(pool, lambda cell: cell.factors["flavor"] in ("sys", "krb5p"))
+    mounts = changed(some, factors=lambda cell: {**cell.factors, "client": "mount"})
+    mounted = _joined(pool, mounts)
+    ktls = changed(lab, tls=lambda cell: cell.tls.replace("GnuTLS", "the kernel (kTLS)"))
+    return {
+        "the kernel's work is in the jobs' calls": ktls,
+        "on a pool the rates of TLS are told": pool,
+        "a guest's own server is told from its client": placed(pool, apart=True),
+        "a mount's CPU time is its machine's": mounted,
+        "which would be the server's, too, where it is on the same": placed(
+            mounted, pool="nfs://127.0.0.161/export"
+        ),
+        "without sys others are held to the first": only(
+            lab, lambda cell: cell.factors["flavor"] != "sys"
+        ),
+        "one alone is held to nothing": only(lab, lambda cell: cell.factors["flavor"] == "krb5"),
+    }
+
+
+def _metadata() -> dict[str, Summary]:
+    made = made_runs.metadata()
+    later = changed(made, factors=lambda cell: {**cell.factors, "version": "4.1"})
+    return {
+        "versions of an operation stand side by side": _joined(made, later),
+        "mounts are compared at their best": creates({1: 9000}, {1: 1000, 4: 3000, 16: 2500}),
+        "the fewest connections are compared": creates(
+            {4: 9000, 8: 18000}, {1: 3000}, depths=(8, 32, 128)
+        ),
+        "not with a mount that was measured in other repeats": dataclasses.replace(
+            made, cells=[(two := creates({1: 9000}, {4: 3000}, repeats=2)).cells[0], two.cells[3]]
+        ),
+        "other depths than 32": only(made, lambda cell: cell.factors["depth"] in (8, 128)),
+    }
+
+
+def creates(
+    engine: dict[int, int],
+    mounts: dict[int, int],
+    repeats: int = 3,
+    depths: tuple[int, ...] = (32,),
+) -> Summary:
+    """Make a run of creates/s: of the engine by nconnect, on mounts by jobs."""
+    made = made_runs.Maker("metadata", repeats)
+    for nconnect, rate in engine.items():
+        for depth in depths:
+            factors = made_runs.metadata_factors("create", depth, nconnect, place="guest")
+            made.add(factors, write=rate * 1024, block=1024)
+    for jobs, rate in mounts.items():
+        factors = made_runs.metadata_factors(
+            "create", 1, place="guest", client="filecreate", jobs=jobs
+        )
+        made.add(factors, write=rate * 1024, block=1024)
+    return made.summary()
+
+
+# --- clients ---
+
+
+def _most(repeat: int | None = None) -> Callable[[Cell], bool]:
+    """Choose the cells of the most clients, of one repeat or of all."""
+    return lambda cell: cell.factors["clients"] == 1000 and repeat in (None, cell.repeat)
+
+
+def _beside(alone: Summary, **fields: Any) -> Summary:
+    """Add the cells of 1,000 clients beside 8 busy connections, with other fields."""
+    more = changed(
+        only(alone, _most()), factors=lambda cell: {**cell.factors, "neighbours": 8}, **fields
+    )
+    return _joined(alone, more)
+
+
+def _slower(cell: Cell) -> Figures | None:
+    bins = {str(3 * int(ns)): n for ns, n in cell.read.bins.items()} if cell.read else {}
+    return cell.read and dataclasses.replace(cell.read, bins=bins)
+
+
+def _restarted(*restarts: Restart, clients: int = 300) -> Summary:
+    """Make a run of so many clients, whose server was restarted in each repeat: the last so."""
+    return changed(
+        only(made_runs.clients(), _most()),
+        restart=lambda cell: restarts[min(cell.repeat, len(restarts)) - 1],
+        clients=Clients(clients, clients, 1.0, 1.0),
+        factors=lambda cell: {**cell.factors, "clients": clients},
+    )
+
+
+def _clients() -> dict[str, Summary]:
+    alone = made_runs.clients()
+    lost, held = (
+        changed(alone, arrivals=Arrivals(100, 90, sustained=one),
+                factors=lambda cell: {**cell.factors, "rate": 90})
+        for one in (False, True)
+    )  # fmt: skip
+    not_held = {"arrivals": Arrivals(100, 90, sustained=False)}
+    held = changed(
+        held, read=lambda cell: dataclasses.replace(cell.read, response={"7000000": 999})
+    )
+    reset = "10.0.0.1:/vol1: connection lost with 1 calls outstanding (Connection reset by peer)"
+    return {
+        "where the rate is not held there is no wait to tell": lost,
+        "nor beside busy connections": _beside(lost, **not_held),
+        "it may be held without these alone": _beside(held, **not_held),
+        "where it is held all waits are told": held,
+        "without the engine's lines nobody knows how many are served": changed(alone, clients=None),
+        "repeats that differ in that are both named": changed(
+            alone, _most(2), clients=Clients(1000, 123, 0.99, 1.0)
+        ),
+        "beside busy connections it tells what clients wait, not the neighbours' writes": _beside(
+            alone, read=_slower, write=lambda cell: cell.read
+        ),
+        "what a server does to clients that it does not take": changed(
+            alone, _most(), clients=Clients(1000, 123, 0.99, 1.0, reset)
+        ),
+        "one client": only(alone, lambda cell: cell.factors["clients"] == 1),
+        **_restarts(),
+    }
+
+
+def _restarts() -> dict[str, Summary]:
+    every, whole = [3.0] * 300, Restart(2.5, 300, [3.0] * 300)
+    held_up = Restart(2.5, 300, every, absent=5, new=2, waited_s=[15.5, 15.6])
+    idle, kept = Restart(0.1, 0, [], new=2, waited_s=[0.1, 0.1]), Restart(2.5, 90, [3.0] * 90)
+    last_late = [3.0] * 299 + [4.1]
+
+    def but(**fields: Any) -> Restart:
+        return dataclasses.replace(held_up, **fields)
+
+    return {
+        "absent clients are why new ones waited": _restarted(but(back_s=last_late)),
+        "they are not where these did not wait": _restarted(but(waited_s=[0.1, 0.1])),
+        "in one repeat": _restarted(held_up, but(waited_s=[0.1] * 2), held_up),
+        "nor where one that was known did not return either in a repeat": _restarted(
+            held_up, but(back_s=[3.0] * 299), held_up
+        ),
+        "without all there is no time until all were back": _restarted(
+            but(back_s=[3.0] * 299, absent=0)
+        ),
+        "nor of the lucky repeats alone": _restarted(
+            Restart(2.5, 3, [3.0, 3.0, 4.0]), Restart(2.5, 3, [3.0, 3.0]),
+            Restart(2.5, 3, [3.0, 3.0, 4.0]), clients=3),
+        "new ones that were not served": _restarted(
+            Restart(2.5, 300, every, new=2, waited_s=[5.4])
+        ),
+        "a restart that no client noticed is none of this server": _restarted(idle),
+        "in one repeat, too": _restarted(whole, idle, whole),
+        "clients that kept their connection are counted beside those that lost it": _joined(
+            *(_restarted(kept, clients=count) for count in (100, 1000))
+        ),
+    }  # fmt: skip
+
+
+# --- latency ---
+
+
+def one_latency(**made: Any) -> Summary:
+    """Make a run of one configuration."""
+    return made_runs.latency(**{"nconnect": (1,), **made})
+
+
+def hiccup(run: Summary, load: int) -> Summary:
+    """Return a run in whose first repeat 2 % of the I/O at one load took 400 ms."""
+
+    def read(cell: Cell) -> Figures:
+        assert cell.read
+        return dataclasses.replace(cell.read, response={**cell.read.response, "400000000": 400})
+
+    return changed(run, lambda cell: (cell.repeat, cell.factors["load"]) == (1, load), read=read)
+
+
+def _arrived(cell: Cell) -> bool:
+    return cell.arrivals is not None
+
+
+def _latency() -> dict[str, Summary]:
+    one, other = (one_latency(slo="p99:3ms", seed=seed) for seed in (1, 2))
+
+    def two(run: Summary) -> Summary:
+        return changed(run, factors=lambda cell: {**cell.factors, "nconnect": 2})
+
+    def arrivals(**fields: Any) -> Callable[[Cell], Arrivals | None]:
+        return lambda cell: cell.arrivals and dataclasses.replace(cell.arrivals, **fields)
+
+    def few(cell: Cell) -> Figures:
+        assert cell.read
+        return dataclasses.replace(cell.read, response={"100000": 900})
+
+    late = {"20000": 20000}
+    doubtful = Parts({}, {"900000": 1}, {"100001": 1})
+    unheld = changed(
+        one_latency(), lambda cell: cell.factors["load"] == 80 and cell.repeat > 1,
+        arrivals=arrivals(sustained=False),
+    )  # fmt: skip
+    by_hosts = changed(placed(one, hosts=_HOSTS), _arrived, arrivals=arrivals(spans={}))
+    return {
+        "one configuration": one_latency(),
+        "a limit that all loads meet": one_latency(slo="p99:1s"),
+        "the knee, by its rule": one_latency(slo=""),
+        "knees side by side": made_runs.latency(slo=""),
+        "not met by the lowest load": one_latency(slo="p99:100us"),
+        "none sustained": only(one, lambda cell: cell.factors["load"] in ("peak", 120)),
+        "not sustained by most repeats": unheld,
+        **{f"a hiccup at {load} %": hiccup(one, load) for load in (80, 60, 40)},
+        "repeats do not tell configurations apart": _joined(one, two(hiccup(other, 60))),
+        "two without a figure": _joined(hiccup(one, 40), two(hiccup(one, 40))),
+        "one without": _joined(hiccup(one, 40), two(one)),
+        "too few I/Os in a repeat are pooled": changed(
+            one, lambda cell: _arrived(cell) and cell.repeat == 1, read=few
+        ),
+        "where the time went is not told by hosts": by_hosts,
+        "drawn without stamps": changed(one, parts=None),
+        "drawn by medians of repeats": changed(
+            one_latency(slo="p99:1s"), lambda cell: (cell.repeat, cell.factors["load"]) == (2, 40),
+            parts=Parts({"90000000": 20000}, {"2100000": 20000}, {"40000": 20000})),
+        "many loads": _many_loads(),
+        "the latency is not the server's alone": changed(one, parts=doubtful),
+        "the generator's lag": changed(one, _arrived, arrivals=arrivals(lag=late)),
+        "which is no doubt where the depth was used up": changed(
+            one, _arrived, arrivals=arrivals(lag=late, full=0.6)
+        ),
+    }  # fmt: skip
+
+
+def _many_loads() -> Summary:
+    run = one_latency(repeats=1)
+    more = [
+        dataclasses.replace(
+            cell, factors=made_runs.latency_factors(1, int(cell.factors["load"]) - step)
+        )
+        for cell in run.cells
+        if cell.arrivals
+        for step in (0, 3, 6, 9)
+    ]
+    return dataclasses.replace(run, cells=[run.cells[0], *more])
+
+
+# --- connections ---
+
+_LINK = {"kind": "pool", "pool": "nas", "limits": {}, "links": {"eth0": 9_400_000_000}}
+_POOL = {"kind": "pool", "pool": "nas", "limits": {}}
+_FLAT = dict.fromkeys((1, 2, 4, 8), 400e6)
+
+
+def _curve(
+    rates: Mapping[int, float], place: Mapping[str, Any] = _POOL, core: float = 34, **more: Any
+) -> Summary:
+    """Make a run of these rates; `core` is what the busiest job takes of one, in per cent."""
+    made = Maker("connections", more.pop("repeats", 5))
+    for count, rate in rates.items():
+        made.add(connections_factors(count), read=rate, block=65536, processors=2, **more)
+    return changed(made.summary(place), jobs=lambda cell: _busy(cell, core))
+
+
+def _busy(cell: Cell, percent: float) -> list[JobRow]:
+    return [dataclasses.replace(row, usr_percent=percent, sys_percent=0) for row in cell.jobs]
+
+
+def _connections() -> dict[str, Summary]:
+    capped = {1: 300e6, 2: 600e6, 4: 1110e6, 8: 1120e6, 16: 1115e6}
+    waking = Parts({}, {"2000000": 100}, {"40000": 98, "3500000": 2})
+    full, flat, core = _curve(_FLAT, cpu_us=114), _curve(_FLAT), _curve(_FLAT, core=97)
+
+    def discards(run: Summary) -> Summary:
+        run = changed(run, command="fio --discard=1")
+        return dataclasses.replace(run, command="run --discard")
+
+    return {
+        "the link is full": _curve(capped, _LINK),
+        "still rising": _curve({count: count * 50e6 for count in capped}),
+        "one count": _curve({4: 1e9}),
+        "two repeats": _curve(capped, repeats=2),
+        **{
+            f"noise of {part:.0%}": _curve({1: 300e6, 4: 1100e6, 8: 1110e6}, noise=part)
+            for part in (0.08, 0.3)
+        },
+        "repeats that failed are missed where they would be pairs": only(
+            _curve({1: 300e6, 4: 1100e6}),
+            lambda cell: cell.repeat == 3 or (cell.repeat < 3) == (cell.factors["nconnect"] == 1),
+        ),
+        "a dip does not rule out fewer": _curve(
+            {1: 1000e6, 2: 700e6, 4: 1060e6, 8: 1060e6}, noise=0.05
+        ),
+        "nothing is full": flat,
+        "the client's processors are": full,
+        "with others' work": changed(full, others_busy=0.04),
+        "others' work alone": changed(full, others_busy=0.6),
+        "which the wake-up shows": changed(full, others_busy=0.6, parts=waking),
+        "their own wake-up": changed(full, parts=waking),
+        "a core is": core,
+        "even so with --discard": discards(core),
+        "not the limit with --discard": discards(flat),
+        "other transports, and a count that failed": _transports(),
+        "several hosts count no paths": _by_hosts(),
+        "one connection on one path is the base of several": _of_two_paths(),
+    }
+
+
+def _transports() -> Summary:
+    made = Maker("connections", 5)
+    for transport, rate, cost in (("tcp", 9e8, 50), ("rdma", 9.7e8, 30), ("tcp-mount", 4.5e8, 50)):
+        for count in (1, 4):
+            factors = connections_factors(count, transport=transport)
+            parts = {"10.0.0.1": 0.6, "10.0.0.2": 0.4}
+            made.add(factors, read=rate * count / 4, block=65536, cpu_us=cost, paths=parts)
+    made.unrun(connections_factors(16), "failed", "cannot connect: too many")
+    urls = "nfs://10.0.0.1/vol%201?port=9;id,nfs://10.0.0.2/vol%201"
+    command = f"env A=b fio --ioengine=external:/e.so '--pool={urls}' --nconnect=4"
+    return changed(
+        made.summary(_LINK),
+        lambda cell: cell.status == "done",
+        command=f"{command} --spread=roundrobin",
+    )
+
+
+def _by_hosts() -> Summary:
+    run = _curve(dict.fromkeys((1, 4), 900e6), placed(_curve({1: 1e9}), hosts=_HOSTS).place)
+    return changed(
+        run, command="fio --output=/r/fio.json --client=a /r/host1.fio --client=b /r/host2.fio",
+        jobs=lambda cell: [
+            dataclasses.replace(row, host=host) for row in cell.jobs for host in _HOSTS
+        ],
+    )  # fmt: skip
+
+
+def _of_two_paths() -> Summary:
+    command = "fio --ioengine=external:/e.so --spread=roundrobin --pool=nfs://10.0.0.1/v"
+    one, two = {"10.0.0.1": 1.0}, {"10.0.0.1": 0.5, "10.0.0.2": 0.5}
+    several = _curve({1: 800e6, 2: 1200e6}, paths=two)
+    alone = changed(
+        _curve({1: 400e6}, paths=one), factors=lambda cell: {**cell.factors, "paths": 1},
+        command=command,
+    )  # fmt: skip
+    return _joined(changed(several, command=f"{command},nfs://10.0.0.2/v"), alone)
+
+
+# --- sweep ---
+
+
+def made_sweep(
+    speed: Callable[[dict[str, Factor]], float], repeats: int = 3, **more: Any
+) -> Summary:
+    """Make a sweep of a server of which `speed` gives the MB/s; `more` has other levels."""
+    made = Maker("sweep", repeats)
+    levels: dict[str, tuple[Factor, ...]] = {
+        "direction": ("read", "write"), "sync": ("sync", "async"), "mount": ("soft", "hard"),
+        "buffer": (16384, 32768, 65536, 131072), "transfer": (64,), **more,
+    }  # fmt: skip
+    for values in product(*levels.values()):
+        factors = dict(zip(levels, values, strict=True))
+        made.add(factors, rate=speed(factors) * 1e6, block=1 << 20)
+    return made.summary()
+
+
+def _drifting(run: Summary, drift: Callable[[Cell], float]) -> Summary:
+    cells = [faster(cell, drift(cell)) for cell in run.cells]
+    return dataclasses.replace(run, cells=cells)
+
+
+def _sweep() -> dict[str, Summary]:
+    def by_sync(at: dict[str, Factor]) -> float:
+        return 103 if at["sync"] == "sync" else 100
+
+    def of_link(at: dict[str, Factor]) -> float:
+        slow = 60 if at["buffer"] == 16384 else 119
+        return 84 if at["direction"] == "write" else slow
+
+    def of_both(at: dict[str, Factor]) -> float:
+        best = at["buffer"] == (65536 if at["direction"] == "read" else 32768)
+        return by_sync(at) ** 2 / 100 * (1.2 if best else 1)
+
+    def of_further(at: dict[str, Factor]) -> float:
+        both = at["nconnect"] == 4 and at["version"] == "4.1"
+        return 100 * (1.5 if at["nconnect"] == 4 else 1) * (1.2 if both else 1)
+
+    lab = {"kind": "lab", "pool": "", "limits": {"link": "1gbit"}}
+    same, rng = made_sweep(lambda _: 100), Maker("noise").rng
+    reads = only(same, lambda cell: cell.factors["direction"] == "read").cells
+    two: dict[str, Any] = {"buffer": (65536, 131072)}
+    return {
+        "no setting matters": same,
+        "one does": made_sweep(lambda at: 200 if at["sync"] == "sync" else 100),
+        "a drift between repeats hides nothing": _drifting(
+            made_sweep(by_sync), lambda cell: 2**cell.repeat
+        ),
+        "what fills the lab's link is alike by construction": placed(made_sweep(of_link), **lab),
+        "the link is full": placed(made_sweep(lambda _: 119), **lab),
+        "reads alone": dataclasses.replace(same, cells=reads),
+        "with a write": dataclasses.replace(same, cells=[*reads, same.cells[-1]]),
+        "the best level of what matters": made_sweep(of_both, 4),
+        "soft with a warning": made_sweep(lambda at: 130 if at["mount"] == "soft" else 100),
+        "drawn: nconnect and version": made_sweep(
+            of_further, nconnect=(1, 4), version=(3, "4.1"), **two
+        ),
+        "half of all cells": _half_of_a_sweep(),
+        "noise shows no plateau": _drifting(same, lambda _: rng.uniform(0.5, 2)),
+        "further factors stand beside the published figures apart": made_sweep(
+            lambda at: 100 * float(at["nconnect"]), 1, nconnect=(1, 2)
+        ),
+        **_sweeps_of_threads(two),
+    }
+
+
+def _half_of_a_sweep() -> Summary:
+    made = Maker("sweep", 3)
+    for spec in crossed(SCENARIOS["sweep"].cells(Scale(True)), {"nconnect": (1, 4)}):
+        gain = 1.5 if (spec.factors["nconnect"], spec.factors["sync"]) == (4, "async") else 1
+        made.add(spec.factors, rate=80e6 * gain)
+    return made.summary()
+
+
+def _sweeps_of_threads(two: Mapping[str, Any]) -> dict[str, Summary]:
+    """Make sweeps whose factor threads was a setting of the server."""
+
+    def under(run: Summary) -> Summary:
+        return placed(run, setting={"name": "threads", "values": [1, 8, 64]})
+
+    def speed(at: dict[str, Factor]) -> float:
+        return 100 * float(at["threads"])
+
+    same = made_sweep(lambda _: 100, threads=(1, 8))
+    drift = {(1, 8): 1.06, (2, 8): 0.99, (3, 8): 1.02}
+    blocks = _drifting(
+        same, lambda cell: drift.get((cell.repeat, int(cell.factors["threads"])), 1.0)
+    )
+    some = only(
+        made_sweep(speed, threads=(1, 8, 64), **two),
+        lambda cell: cell.factors["threads"] != 64 or cell.repeat == 1,
+    )
+    return {
+        "a setting of the server": under(made_sweep(speed, threads=(1, 8), **two)),
+        "a drift between blocks is no effect of it": under(blocks),
+        "nor in one repeat": under(only(blocks, lambda cell: cell.repeat == 1)),
+        "a level that few repeats have costs itself alone": under(some),
+    }
+
+
+_CASES: dict[str, Callable[[], dict[str, Summary]]] = {
+    "dd": _dd, "fsperf": _fsperf, "randread": _randread, "sio": _sio, "oltp": _oltp,
+    "neighbour": _neighbour, "security": _security, "metadata": _metadata, "clients": _clients,
+    "latency": _latency, "connections": _connections, "sweep": _sweep,
+}  # fmt: skip
