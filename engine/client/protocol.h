@@ -44,6 +44,14 @@ struct call_result {
 	uint32_t code;	    /* CALL_RECOVER: the protocol's status, for recover() */
 };
 
+/* The call fails with a positive errno. */
+static inline enum disposition call_fail(struct call_result *result, int error, const char *fault)
+{
+	result->error = error;
+	result->fault = fault;
+	return CALL_FAIL;
+}
+
 /* What a channel needs before I/O may be sent over it. */
 enum preparation {
 	PREPARED,

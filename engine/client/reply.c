@@ -33,8 +33,7 @@ void client_receive(struct rpc_client *rpc, bool wait)
 
 static enum disposition fail_by_verdict(struct client_reply *reply)
 {
-	reply->result.error = rpc_verdict_errno(&reply->header);
-	return CALL_FAIL;
+	return call_fail(&reply->result, rpc_verdict_errno(&reply->header), NULL);
 }
 
 /*
@@ -53,13 +52,6 @@ static enum disposition judge_denial(const struct rpc_client *rpc, struct client
 	    !context->denied(credentials, &call->stamp, auth_stat))
 		return fail_by_verdict(reply);
 	return CALL_AUTHENTICATE;
-}
-
-static enum disposition fail(struct client_reply *reply, int error, const char *fault)
-{
-	reply->result.error = error;
-	reply->result.fault = fault;
-	return CALL_FAIL;
 }
 
 static bool is_read(const struct call *call)
@@ -110,7 +102,8 @@ static enum disposition judge_results(const struct rpc_client *rpc, struct xdr_i
 	if (flavor->unwrap && !unwrap(credentials, reply, in)) {
 		in->bad = false; /* the reply is complete: a length in it may be wrong */
 		reply->unread = true;
-		return fail(reply, EIO, "the reply's checksum is wrong: it was changed on its way");
+		return call_fail(&reply->result, EIO,
+				 "the reply's checksum is wrong: it was changed on its way");
 	}
 	disposition = rpc->protocol->decode(in, reply->call, &reply->result);
 	/* All data must be there, since the checksum behind it must not be taken for data. */
@@ -131,7 +124,7 @@ static enum disposition judge_verdict(const struct rpc_client *rpc, struct xdr_i
 			return judge_results(rpc, in, reply);
 		if (context->answered(credentials, &reply->header, in))
 			return CALL_DONE;
-		return fail(reply, EACCES, context->error(credentials));
+		return call_fail(&reply->result, EACCES, context->error(credentials));
 	case RPC_AUTH_ERROR: return judge_denial(rpc, reply, reply->header.auth_stat);
 	default: return fail_by_verdict(reply);
 	}
@@ -168,8 +161,8 @@ static bool judge(const struct rpc_client *rpc, struct xdr_in *in, struct client
 	switch (believe(rpc, reply)) {
 	case RPC_BELIEVED: reply->disposition = judge_verdict(rpc, in, reply); return true;
 	case RPC_REFUSED:
-		reply->disposition =
-			fail(reply, EACCES, "the reply's verifier is of another flavor");
+		reply->disposition = call_fail(&reply->result, EACCES,
+					       "the reply's verifier is of another flavor");
 		return true;
 	default:
 		if (!is_unverified_error(header) || header->verdict < RPC_PROG_UNAVAIL ||

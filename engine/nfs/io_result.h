@@ -10,14 +10,6 @@
 #include "client/protocol.h"
 #include "nfs/meta.h"
 
-/* The call fails with `error`, a positive errno; `fault` is that of struct call_result. */
-static inline enum disposition call_fail(struct call_result *result, int error, const char *fault)
-{
-	result->error = error;
-	result->fault = fault;
-	return CALL_FAIL;
-}
-
 static inline enum disposition judge_read(const struct call *call,
 					  const struct io_result *io_result,
 					  struct call_result *result)
