@@ -328,17 +328,11 @@ static void destroy_all(struct names *names, uint64_t since)
 	tell(names, &request, since);
 }
 
-/* Destroys at the server the path's sessions, and after the client's last path the client, in at
- * most 10 s, or 2 s in a stopped run. Stops at the first missing answer. */
-static void teardown(struct path *path)
-{
-	if (may_ask(path->names))
-		destroy_all(path->names, clock_read(&path->names->clock));
-	path_close_names(path);
-	nfs4_path_free(path);
-}
-
-/* The next question makes the client known again: lease and files stay. */
+/*
+ * Destroys at the server the path's sessions, and after the client's last path the client, in at
+ * most 10 s, or 2 s in a stopped run. Stops at the first missing answer. The next question makes
+ * the client known again: lease and files stay.
+ */
 static void rest(struct path *path)
 {
 	struct nfs4_client *client = ((struct nfs4_path *)path->state)->client;
@@ -349,6 +343,12 @@ static void rest(struct path *path)
 	path_close_names(path);
 	if (last)
 		client->named = client->known = client->complete = false;
+}
+
+static void teardown(struct path *path)
+{
+	rest(path);
+	nfs4_path_free(path);
 }
 
 /* --- struct nfs_version --- */
