@@ -57,7 +57,7 @@ static void start_step(struct making *making)
 	making->looked_at = false;
 	if (pthread_create(&thread, &attributes, run, making)) {
 		making->works = false;
-		making->progress = GSS_FAILED;
+		making->progress = RPC_CONTEXT_FAILED;
 		making->step.error = "no thread can be started for the Kerberos library";
 	}
 	pthread_attr_destroy(&attributes);
@@ -152,18 +152,18 @@ static void feed(struct gss_mechanism *mechanism, const uint8_t *reply, uint32_t
 	start_step(making);
 }
 
-static enum gss_progress progress(struct gss_mechanism *mechanism, struct gss_step *step)
+static enum rpc_context_state progress(struct gss_mechanism *mechanism, struct gss_step *step)
 {
 	struct kerberos *kerberos = kerberos_of(mechanism);
 	struct making *making = kerberos->making;
 
 	*step = (struct gss_step){.error = "out of memory"};
 	if (!making)
-		return GSS_FAILED;
+		return RPC_CONTEXT_FAILED;
 	if (!is_done(making))
-		return GSS_WORKING;
+		return RPC_CONTEXT_WAITS;
 	*step = making->step;
-	if (making->progress != GSS_MADE)
+	if (making->progress != RPC_CONTEXT_READY)
 		return making->progress;
 	krb5_wrap_end(mechanism->keys);
 	krb5_keys_free(mechanism->earlier);
@@ -173,7 +173,7 @@ static enum gss_progress progress(struct gss_mechanism *mechanism, struct gss_st
 	making->keys = NULL;
 	step->error = NULL; /* freed with `making` */
 	leave(kerberos);
-	return GSS_MADE;
+	return RPC_CONTEXT_READY;
 }
 
 /* --- making and ending --- */

@@ -28,9 +28,9 @@ struct making {
 	gss_buffer_desc reply, token; /* from the server, and for it */
 	char error[400];
 	struct gss_step step;
-	struct krb5_keys *keys; /* GSS_MADE */
-	uint64_t sequence;	/* GSS_MADE: of our first token */
-	enum gss_progress progress;
+	struct krb5_keys *keys; /* RPC_CONTEXT_READY */
+	uint64_t sequence;	/* RPC_CONTEXT_READY: of our first token */
+	enum rpc_context_state progress;
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -38,6 +38,6 @@ struct making {
 	bool looked_at;	  /* the owner has already waited for this step */
 };
 
-/* One step of the library, which may wait: fills `step`; never returns GSS_WORKING. */
-enum gss_progress making_step(struct making *making);
+/* One step of the library, which may wait: fills `step`; never returns RPC_CONTEXT_WAITS. */
+enum rpc_context_state making_step(struct making *making);
 void making_free(struct making *making);

@@ -314,7 +314,7 @@ __attribute__((constructor)) static void watch_forks(void)
 	pthread_atfork(NULL, NULL, forget_lock);
 }
 
-enum gss_progress making_step(struct making *making)
+enum rpc_context_state making_step(struct making *making)
 {
 	gss_cred_id_t credential;
 	OM_uint32 major, minor = 0, ignored, lifetime = 0;
@@ -328,22 +328,22 @@ enum gss_progress making_step(struct making *making)
 		fail(making, "no ticket", major, minor);
 		if (making->terms.keytab && no_ticket(major, minor))
 			fail_keytab(making);
-		return GSS_FAILED;
+		return RPC_CONTEXT_FAILED;
 	}
 	major = initiate(making, credential, &lifetime, &minor);
 	gss_release_cred(&ignored, &credential);
 	if (GSS_ERROR(major)) {
 		fail(making, "no context", major, minor);
-		return GSS_FAILED;
+		return RPC_CONTEXT_FAILED;
 	}
 	if (major != GSS_S_COMPLETE) {
 		making->step.token = making->token.value;
 		making->step.length = making->token.length;
-		return GSS_TOKEN;
+		return RPC_CONTEXT_ASKS;
 	}
 	making->step.lifetime =
 		lifetime == GSS_C_INDEFINITE ? UINT64_MAX : (uint64_t)lifetime * SEC;
-	return export_context(making) ? GSS_MADE : GSS_FAILED;
+	return export_context(making) ? RPC_CONTEXT_READY : RPC_CONTEXT_FAILED;
 }
 
 void making_free(struct making *making)

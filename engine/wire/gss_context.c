@@ -141,9 +141,9 @@ static enum rpc_context_state make(struct gss_context *context, uint64_t now)
 	struct gss_mechanism *mechanism = context->mechanism;
 
 	switch (mechanism->ops->progress(mechanism, &context->step)) {
-	case GSS_WORKING: return RPC_CONTEXT_WAITS;
-	case GSS_TOKEN: context->state = GSS_ASKING; return RPC_CONTEXT_ASKS;
-	case GSS_MADE: return open_context(context, now);
+	case RPC_CONTEXT_WAITS: return RPC_CONTEXT_WAITS;
+	case RPC_CONTEXT_ASKS: context->state = GSS_ASKING; return RPC_CONTEXT_ASKS;
+	case RPC_CONTEXT_READY: return open_context(context, now);
 	default: return fail(context, context->step.error);
 	}
 }

@@ -36,29 +36,24 @@ void rpcsec_gss_free(struct rpc_credentials *credentials);
  * protects messages. Each client has its own mechanism, which makes at most one context at a time.
  */
 
-enum gss_progress {
-	GSS_WORKING, /* ask again later */
-	GSS_TOKEN,   /* send `token` to the server */
-	GSS_MADE,    /* the new context is the present one, the old one the earlier */
-	GSS_FAILED,  /* `error` says why */
-};
-
 /* The result of progress(). Pointers are valid until the next begin(), feed() or progress(). */
 struct gss_step {
 	const uint8_t *token;
 	uint32_t length;
 	const char *error;
 
-	/* GSS_MADE */
+	/* RPC_CONTEXT_READY */
 	uint64_t lifetime;   /* of the context, nanoseconds */
 	const char *enctype; /* static, such as "aes256-cts-hmac-sha1-96" */
 };
 
 struct gss_mechanism_ops {
-	/* begin() starts the next context; feed() takes the server's reply. */
+	/* begin() starts the next context; feed() takes the server's reply. progress():
+	 * RPC_CONTEXT_ASKS: `token` is for the server; RPC_CONTEXT_READY: the new context is the
+	 * present one, the old one the earlier. */
 	void (*begin)(struct gss_mechanism *mechanism);
 	void (*feed)(struct gss_mechanism *mechanism, const uint8_t *reply, uint32_t length);
-	enum gss_progress (*progress)(struct gss_mechanism *mechanism, struct gss_step *step);
+	enum rpc_context_state (*progress)(struct gss_mechanism *mechanism, struct gss_step *step);
 
 	void (*free)(struct gss_mechanism *mechanism);
 };

@@ -29,12 +29,12 @@ static void feed(struct gss_mechanism *mechanism, const uint8_t *reply, uint32_t
 	token_was_sent = true;
 }
 
-static enum gss_progress progress(struct gss_mechanism *mechanism, struct gss_step *step)
+static enum rpc_context_state progress(struct gss_mechanism *mechanism, struct gss_step *step)
 {
 	static const uint8_t token[] = "a ticket";
 
 	*step = (struct gss_step){.token = token, .length = sizeof(token), .lifetime = UINT64_MAX};
-	return token_was_sent ? GSS_MADE : GSS_TOKEN;
+	return token_was_sent ? RPC_CONTEXT_READY : RPC_CONTEXT_ASKS;
 }
 
 static void end(struct gss_mechanism *mechanism)

@@ -110,7 +110,7 @@ static void take_context(struct mechanism *mechanism, struct gss_step *step)
 	step->lifetime = mechanism->lifetime;
 }
 
-static enum gss_progress progress(struct gss_mechanism *base, struct gss_step *step)
+static enum rpc_context_state progress(struct gss_mechanism *base, struct gss_step *step)
 {
 	struct mechanism *mechanism = mechanism_of(base);
 
@@ -118,14 +118,14 @@ static enum gss_progress progress(struct gss_mechanism *base, struct gss_step *s
 	if (mechanism->state == WORKS && world.clock.now >= mechanism->work_until)
 		mechanism->state = mechanism->next;
 	switch (mechanism->state) {
-	case WORKS: return GSS_WORKING;
+	case WORKS: return RPC_CONTEXT_WAITS;
 	case TELLS:
 		mechanism->state = WAITS_FOR_REPLY;
 		step->token = (const uint8_t *)mechanism->token;
 		step->length = mechanism->token_length;
-		return GSS_TOKEN;
-	case HAS_MADE: take_context(mechanism, step); return GSS_MADE;
-	default: return GSS_FAILED;
+		return RPC_CONTEXT_ASKS;
+	case HAS_MADE: take_context(mechanism, step); return RPC_CONTEXT_READY;
+	default: return RPC_CONTEXT_FAILED;
 	}
 }
 
