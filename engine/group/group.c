@@ -374,7 +374,7 @@ static int opened(struct group *group, uint32_t number)
 {
 	struct conn *conn = group->conns[number];
 
-	if (!has_file(conn, group->opening))
+	if (!conn || !has_file(conn, group->opening))
 		return 0;
 	clock_read(&group->job.clock);
 	return conn->ops->opened(conn);
