@@ -1,11 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* wait.h - waiting in slices, so that a stop or a deadline is noticed soon. */
+/* wait.h - clocks, and waiting in slices, so that a stop or a deadline is noticed soon. */
 #pragma once
 
 #include <poll.h>
 #include <stdbool.h>
 
 #include "util.h"
+
+/* A clock passed to its users: the machine's, or a simulation's. */
+struct clock {
+	/* Monotonic nanoseconds. */
+	uint64_t (*read)(const struct clock *clock);
+	uint64_t now; /* the latest reading, for a whole batch of replies; 0: read it again */
+};
+
+static inline uint64_t clock_read(struct clock *clock)
+{
+	return clock->now = clock->read(clock);
+}
+
+/* CLOCK_MONOTONIC: struct clock's read(). */
+static inline uint64_t clock_monotonic(const struct clock *clock)
+{
+	return clock_now();
+}
 
 enum { WAIT_SLICE_MS = 100 };
 

@@ -13,7 +13,7 @@
  */
 #pragma once
 
-#include "clock.h"
+#include "wait.h"
 #include "client/call.h"
 #include "client/io.h"
 #include "client/link.h"

@@ -6,7 +6,6 @@
  */
 #pragma once
 
-#include "clock.h"
 #include "transport/transport.h"
 #include "wait.h"
 

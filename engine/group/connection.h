@@ -15,7 +15,6 @@
 #include <sys/uio.h>
 
 #include "client/client.h"
-#include "clock.h"
 #include "group/hold.h"
 #include "transport/transport.h"
 #include "stats/counters.h"

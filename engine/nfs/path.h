@@ -6,7 +6,7 @@
 #pragma once
 
 #include "client/timers.h"
-#include "clock.h"
+#include "wait.h"
 #include "pool/pool.h"
 #include "transport/transport.h"
 #include "wire/credentials.h"

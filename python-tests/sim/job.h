@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "clock.h"
+#include "wait.h"
 #include "fio/job.h"
 #include "group/path.h"
 #include "server.h"

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "clock.h"
+#include "wait.h"
 
 /* An event: `what` is called when its time has come, unless the world ends before that. */
 struct event {
