@@ -272,7 +272,7 @@ class Completed:
             return self
         how = "did not end in time" if self.status is None else f"failed ({self.status})"
         said = (self.stderr.strip() or self.stdout.strip()).splitlines()[-5:]
-        raise CommandError("\n  ".join([f"{self.command}: {how}", *said]))
+        raise CommandError("\n  ".join([f"{self.command}: {how}{':' * bool(said)}", *said]))
 
 
 def run(

@@ -36,6 +36,7 @@ from nfsmulti.run import command, record, start
 from nfsmulti.run.cell import command as command_of
 from nfsmulti.run.place import OnPool, asked
 from nfsmulti.run.plan import ordered
+from nfsmulti.run.record import one_line
 from nfsmulti.scenario import Choice, OwnPool, Scale, mount_options
 from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import Cell, JobRow, Parts, Summary
@@ -443,6 +444,17 @@ def _fake_mount(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (folder / program).write_text(f'#!/bin/sh\necho {program} "$@" >>{folder}/said\n')
         (folder / program).chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+def test_why_a_mount_failed_is_told_of_its_cell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In its line, which is the first of what is raised."""
+    _fake_mount(tmp_path, monkeypatch)
+    (tmp_path / "mount").write_text("#!/bin/sh\necho mount: access denied >&2\nexit 32\n")
+    with pytest.raises(HarnessError) as caught:
+        CellMounts().make([("nas:/vol", "vers=3")])
+    assert one_line(str(caught.value)).endswith(": failed (32): mount: access denied")
 
 
 def _told(folder: Path) -> list[list[str]]:
