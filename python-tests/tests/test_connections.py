@@ -429,15 +429,6 @@ def test_mistyped_choices_are_wrong_usage(words: str, said: str) -> None:
     assert (done.status, said in done.stderr) == (2, True)
 
 
-def test_mounts_need_a_kernel_that_knows_nfs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "missing_privileges", lambda: None)
-    monkeypatch.setattr(start, "find", lambda _: "mount.nfs")
-    monkeypatch.setattr(Path, "read_text", lambda _: "nodev\ttmpfs\n")
-    monkeypatch.setattr(start, "run", lambda *_, **__: call_harness("run", "nosuch"))
-    with pytest.raises(HarnessError, match="this kernel has no NFS client"):
-        start.check_choice(Choice(mounts=True), "")
-
-
 def _fake_mount(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Put a mount(8) and an umount(8) before the real ones that write down what they were told."""
     for program in ("mount", "umount"):

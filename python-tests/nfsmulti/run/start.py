@@ -23,7 +23,7 @@ from nfsmulti.lab import LabConfig
 from nfsmulti.machine import Level, links, rdma_devices
 from nfsmulti.paths import write_whole
 from nfsmulti.pool import read_pool
-from nfsmulti.processes import find, run
+from nfsmulti.processes import find
 from nfsmulti.run.amounts import Amounts, file_bytes, server_memory
 from nfsmulti.run.offered import peaks_first
 from nfsmulti.run.place import VERSION_NAMES, OnPool
@@ -35,7 +35,6 @@ from nfsmulti.story import Story
 
 # For tests of the harness itself: every cell then takes so long.
 _CELL_SECONDS = "NFSMULTI_CELL_SECONDS"
-_SECONDS = 20.0
 _ENDED = ("done", "skipped")
 # Where entries or credentials are, or what is told of clients.
 _HERE_ALONE = ("metadata", "security", "clients")
@@ -237,21 +236,12 @@ def _guest(place: GuestPlace, plan: Plan) -> dict[str, Any]:
 def check_choice(choice: Choice, hosts: str) -> None:
     """Raise HarnessError where a user's pool cannot be used like that from this machine."""
     if choice.mounts:
-        _check_mounts(hosts)
+        if hosts:
+            raise HarnessError("--mounts mounts on this machine only: leave out --hosts")
+        if why := machine.missing_privileges():
+            raise HarnessError(f"--mounts: mounting needs root ({why})", "run it as root")
+        find("mount.nfs")
     if "rdma" in choice.proto and not hosts:
         findings = list(rdma_devices(wanted=True))
         if all(finding.level is not Level.OK for finding in findings):
             raise HarnessError(f"--proto rdma: {findings[0].what}", findings[0].remedy)
-
-
-def _check_mounts(hosts: str) -> None:
-    if hosts:
-        raise HarnessError("--mounts mounts on this machine only: leave out --hosts")
-    if why := machine.missing_privileges():
-        raise HarnessError(f"--mounts: mounting needs root ({why})", "run it as root")
-    find("mount.nfs")
-    known = Path("/proc/filesystems").read_text().split()
-    if "nfs" not in known and run(["modprobe", "-qn", "nfs"], timeout=_SECONDS).status:
-        raise HarnessError(
-            "--mounts: this kernel has no NFS client", "leave it out, or use another kernel"
-        )
