@@ -13,12 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from engine_helpers import (
-    Place,
-    Traced,
-    done,
-    fixture_of_places,
-)
+from engine_helpers import Place, Traced, done, fixture_of_places
 from scripted_jobs import (
     BOTH,
     KIB,

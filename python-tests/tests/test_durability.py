@@ -12,15 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from engine_helpers import (
-    Place,
-    done,
-    eventually,
-    fixture_of_places,
-    job_of,
-    psync,
-    sections,
-)
+from engine_helpers import Place, done, eventually, fixture_of_places, job_of, psync, sections
 from scripted_jobs import (
     BLOCKS,
     KIB,

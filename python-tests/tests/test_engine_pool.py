@@ -12,14 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import FioRunner
-from engine_helpers import (
-    PATHS,
-    Place,
-    done,
-    fixture_of_places,
-    refused,
-    sections,
-)
+from engine_helpers import PATHS, Place, done, fixture_of_places, refused, sections
 
 from jobs import Fio
 from nfsmulti.fiorun import Engine, Option

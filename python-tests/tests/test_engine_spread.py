@@ -10,14 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from engine_helpers import (
-    PATHS,
-    Place,
-    Traced,
-    done,
-    fixture_of_places,
-    sections,
-)
+from engine_helpers import PATHS, Place, Traced, done, fixture_of_places, sections
 
 from nfsmulti.fiorun import ConnectionStats, Option
 

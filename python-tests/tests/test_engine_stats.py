@@ -15,15 +15,7 @@ from typing import Any
 
 import pytest
 from engine_c import CData, ffi, zeros
-from engine_helpers import (
-    Place,
-    Traced,
-    done,
-    eventually,
-    failed_io,
-    fixture_of_places,
-    said,
-)
+from engine_helpers import Place, Traced, done, eventually, failed_io, fixture_of_places, said
 from scripted_jobs import Run, go
 
 from nfsmulti.errors import HarnessError

@@ -13,16 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import FioRunner
-from engine_helpers import (
-    Place,
-    done,
-    ends,
-    eventually,
-    fixture_of_places,
-    refused,
-    said,
-    traces,
-)
+from engine_helpers import Place, done, ends, eventually, fixture_of_places, refused, said, traces
 from kerberos_client import Client, realm
 from scripted_jobs import preloaded
 

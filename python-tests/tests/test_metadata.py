@@ -25,15 +25,7 @@ from engine_helpers import (
     sections,
     stderr_of,
 )
-from scripted_jobs import (
-    TWO_ADDRESSES,
-    Client,
-    Outcome,
-    Run,
-    case,
-    first_of,
-    runs,
-)
+from scripted_jobs import TWO_ADDRESSES, Client, Outcome, Run, case, first_of, runs
 
 from nfsmulti.fiorun import FioProcess, FioResult, Option
 from servers.scripted import (

@@ -16,18 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from conftest import missing
-from engine_c import (
-    CONSTANTS,
-    CData,
-    Guarded,
-    ffi,
-    name_of,
-    read,
-    rubbish,
-    text_of,
-    written,
-    zeros,
-)
+from engine_c import CONSTANTS, CData, Guarded, ffi, name_of, read, rubbish, text_of, written, zeros
 
 from nfsmulti.errors import MissingError
 from nfsmulti.paths import PYTHON_TESTS, ROOT
