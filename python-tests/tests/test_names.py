@@ -79,7 +79,6 @@ _lost = partial(case, files={}, **_ONE_BY_ONE)
             _idle(), failover=1, spread="roundrobin", addresses=TWO_ADDRESSES
         ),
         "LOOKUP unheard": _lost(on(Nfs.LOOKUP, _ENDED, every=3)),
-        "CREATE lost": _lost(on(Nfs.CREATE, _LOST, every=2)),
         "REMOVE lost": _lost(on(Nfs.REMOVE, _LOST, every=2)),
         "REMOVE lost, then put off": _lost(
             on(Nfs.REMOVE, _LOST, nth=1), on(Nfs.REMOVE, _LATER, nth=2)

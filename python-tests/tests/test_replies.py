@@ -318,12 +318,7 @@ _HOSTILE: dict[str, tuple[Answer, tuple[int, str]]] = {
         Answer(rpc=struct.pack(">5I", 0, 6, 4, 1, 0) + bytes(200)),
         (errno.EACCES, "the reply's verifier is of another flavor"),
     ),
-    "another call's number": (Answer(xid=1), _SILENT),
     "half a result": (Answer(results=struct.pack(">2I", 0, 1) + bytes(40)), _TOO_SHORT),
-    "a status alone": (
-        Answer(results=struct.pack(">I", Status.IO)),
-        (errno.EIO, " of 4096 bytes at 16384: NFS3ERR_IO, and its reply is too short"),
-    ),
     "a status, and nonsense": (
         Answer(results=struct.pack(">2I", Status.IO, 7)),
         (errno.EIO, "NFS3ERR_IO, and its reply contradicts itself"),
