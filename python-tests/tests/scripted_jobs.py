@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_helpers import done, refused, said, sections
+from engine_helpers import done, refused, said
 
 from jobs import Fio
 from nfsmulti.fiorun import ConnectionStats, Engine, FioProcess, FioResult, Option
@@ -280,19 +280,6 @@ def server() -> Iterator[ScriptedServer]:
 # --- jobs ---
 
 
-def read_and_write(hook: Hook, **words: Any) -> Case:
-    """Make a case of two jobs at once, "r" that reads a file "r" and "w" that writes one."""
-    jobs = sections(r={"rw": "read", "filename": "r"}, w={"rw": "write", "filename": "w"})
-    return case(hook, arguments=jobs, **words)
-
-
-def reading(*hooks: Hook, block: int = 4 * KIB, size: int = 64 * KIB, **words: Any) -> Case:
-    """Make a case of a job that reads "f" and verifies each block."""
-    verify: Options = {"verify": "pattern", "verify_pattern": "%o"}
-    job = {**READING, "bs": block, "size": size, **verify, **words}
-    return case(*hooks, **job, files={"f": numbered(size, block)})
-
-
 def numbered(size: int, block: int) -> bytes:
     """Return the content that fio's verify_pattern=%o stands for: each block holds its offset."""
     return b"".join(struct.pack("<Q", offset) * (block // 8) for offset in range(0, size, block))
@@ -312,10 +299,6 @@ def replay_files(folder: Path, names: Sequence[str], *lines: str) -> dict[str, O
 
 
 # --- servers ---
-
-
-def first_of(*hooks: Hook) -> Hook:
-    return lambda call: next(filter(None, (hook(call) for hook in hooks)), None)
 
 
 def go(server: ScriptedServer) -> None:

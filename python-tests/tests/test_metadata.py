@@ -25,7 +25,7 @@ from engine_helpers import (
     sections,
     stderr_of,
 )
-from scripted_jobs import TWO_ADDRESSES, Client, Outcome, Run, case, first_of, runs
+from scripted_jobs import TWO_ADDRESSES, Client, Outcome, Run, case, runs
 
 from nfsmulti.fiorun import FioProcess, FioResult, Option
 from servers.scripted import (
@@ -579,7 +579,7 @@ _COME_THROUGH = {
     ),
     # The file is created: another path finds it. A DELEGRETURN that waits first says nothing else.
     "a path dies before a delegation goes back": case(
-        first_of(_delays_what_follows_an_open(), _dies_at(Nfs4.DELEGRETURN)),
+        _delays_what_follows_an_open(), _dies_at(Nfs4.DELEGRETURN),
         **_GIVES, **_40, **_TWO, expected=_took_over_alone,
     ),
     "a path dies amid a listing": case(

@@ -33,7 +33,6 @@ from scripted_jobs import (
     Run,
     case,
     covers_once,
-    read_and_write,
     runs,
     undisturbed,
 )
@@ -310,6 +309,7 @@ def test_a_later_job_is_refused_before_its_file_is_laid_out(mounted: Place) -> N
 _TOO_SHORT = (errno.EPROTO, "the reply is too short")
 _CONTRADICTS = (errno.EPROTO, "contradicts the call or itself")
 _SILENT = (errno.ETIMEDOUT, "no answer within")
+_READ_AND_WRITE = sections(r={"rw": "read", "filename": "r"}, w={"filename": "w"})
 _PATIENCE: Options = {"soft": 1, "timeo": 5, "retrans": 1}  # where silence is expected
 # What all READs and WRITEs but the first four are answered with; the errno and words to expect.
 # Which replies and records are none is in test_codec.py.
@@ -331,8 +331,9 @@ _HOSTILE: dict[str, tuple[Answer, tuple[int, str]]] = {
 @runs(
     {
         **{
-            name: read_and_write(
+            name: case(
                 on(BOTH, answer, after=4),
+                arguments=_READ_AND_WRITE,
                 **(_PATIENCE if end == _SILENT else {}),
                 error=end[0],
                 says=end[1],
