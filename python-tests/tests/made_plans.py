@@ -64,6 +64,7 @@ _CHOSEN: dict[str, dict[str, Choice]] = {
         ),
     },
     "metadata": {
+        "--mounts --nconnect=1": Choice((1,), mounts=True, workload=("lookup",)),
         "--mounts": Choice((2, 4), ("rdma",), ("4.1",), mounts=True, depth=(8, 16)),
         "--depth": Choice(
             (1, 2), version=("3", "4.1"), depth=(8, 4), workload=("remove", "create")

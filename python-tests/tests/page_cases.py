@@ -175,6 +175,9 @@ def _sio() -> dict[str, Summary]:
         "16 are": sio_of(large, 16),
         "what the client's cache answers is not judged": cached,
         "the rest is": _joined(cached, in_a_row),
+        "the weakest of several decides, and is named": _joined(
+            sio_of(large, 16), sio_of(no_gain, 16, pattern="sequential")
+        ),
         "CPU of two kinds is not taken together": changed(
             sio_of({"direct": 1e8}, 1, 32), lambda cell: cell.factors["threads"] == 1,
             machine_cpu_s=None, cpu_s=lambda cell: 0.0 if cell.repeat == 1 else cell.cpu_s),
