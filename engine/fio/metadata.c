@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "job_terms.h"
 #include "job.h"
@@ -96,17 +95,14 @@ int metadata_check_pool(const struct thread_data *td, const struct pool *pool)
 void metadata_terms(const struct thread_data *td, struct entries_terms *terms)
 {
 	const struct terms *eo = options_of(td);
-	uint64_t run;
 
-	if (getrandom(&run, sizeof(run), 0) != sizeof(run))
-		run = clock_now();
 	*terms = (struct entries_terms){
 		.per_directory = eo->dir_entries,
 		.depth = eo->tree_depth,
 		.shared = eo->shared_dir,
 		.job = td->subjob_number,
 		.make = (td_write(td) || td_trim(td)) && td->o.allow_create && !read_only,
-		.run = run >> 16, /* 48 bits, different in each run */
+		.run = (uint64_t)path_random() << 16 ^ path_random(), /* 48 bits */
 	};
 }
 

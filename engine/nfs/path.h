@@ -128,5 +128,6 @@ static inline unsigned int path_port(const struct path *path, bool rdma)
  * client's number in the job. */
 struct rpc_address path_address(const struct path *path, bool rdma, unsigned int turn);
 
-/* A random number: for a client's first xid, and for the verifier of exclusive CREATEs. */
+/* A random number, different in each run: for a client's first xid, the verifier of exclusive
+ * CREATEs, and the names of a mix's entries. */
 uint32_t path_random(void);
