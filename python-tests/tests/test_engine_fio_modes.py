@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """fio's own modes around the engine: client and server, its outputs, its helps, ABI.
 
-Logs are replayed in test_engine_io.py.
+Logs are replayed in test_engine_io.py; jobs on servers of several hosts are in test_hosts.py.
 """
 
 from __future__ import annotations
@@ -11,20 +11,18 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
 from engine_helpers import Place, complaints, done, eventually, fixture_of_places
 
-from nfsmulti.fiorun import ArrivalStats, ConnectionStats
+from nfsmulti.fiorun import ConnectionStats
 from nfsmulti.lab.lab import free_ports
 from nfsmulti.processes import Process, run
 
 exported = fixture_of_places("nfs")
 mounted = fixture_of_places("mount")
 
-_MIB = 1 << 20
 _JOB = ["--name=job", "--rw=read", "--bs=16k", "--size=1m", "--filename=f"]
 
 
@@ -32,19 +30,8 @@ def _words(place: Place, *more: str) -> list[str]:
     return [f"--ioengine={place.engine.option}", f"--pool={place.pool}", *more]
 
 
-def _jsons(text: str) -> list[dict[str, object]]:
-    """Read a text that is nothing but JSON objects, one after the other."""
-    decoder, found, at = json.JSONDecoder(), [], 0
-    while at < len(text.rstrip()):
-        at += len(text[at:]) - len(text[at:].lstrip())
-        value, at = decoder.raw_decode(text, at)
-        found.append(value)
-    return found
-
-
 # --- client and server ---
 
-_PORTS = (8765, 8766)
 _CLIENT = {"ASAN_OPTIONS": "detect_leaks=0"}  # fio's client frees nothing, and loads no engine
 
 
@@ -53,16 +40,13 @@ def _listens(server: Process, port: int) -> bool:
 
 
 @contextlib.contextmanager
-def _servers(place: Place, folder: Path) -> Iterator[list[str]]:
-    """Run two fio servers where the place's clients run; gives a client's words for each."""
-    with contextlib.ExitStack() as stack:
-        ports = free_ports("127.0.0.1", _PORTS)
-        for port in ports:
-            log = stack.enter_context((folder / f"server-{port}").open("wb"))
-            command = place.command(f"--server=ip:127.0.0.1,{port}")
-            server = stack.enter_context(Process(command, stdout=log, stderr=log))
-            eventually(partial(_listens, server, port))
-        yield [f"--client=ip:127.0.0.1,{port}" for port in ports]
+def _server(place: Place, folder: Path) -> Iterator[str]:
+    """Run a fio server where the place's clients run; gives a client's word for it."""
+    (port,) = free_ports("127.0.0.1", [8765])
+    command = place.command(f"--server=ip:127.0.0.1,{port}")
+    with (folder / "server").open("wb") as log, Process(command, stdout=log, stderr=log) as server:
+        eventually(lambda: _listens(server, port))
+        yield f"--client=ip:127.0.0.1,{port}"
 
 
 def _job_file(place: Place, folder: Path, name: str, *options: str) -> Path:
@@ -72,46 +56,6 @@ def _job_file(place: Place, folder: Path, name: str, *options: str) -> Path:
     lines = ["[global]", *common, f"[{name}]", "bs=16k", "size=1m", *options, ""]
     file.write_text("\n".join(lines))
     return file
-
-
-def test_two_servers(exported: Place, tmp_path: Path) -> None:
-    """Each counts its own jobs: job k of a server is on path k mod P. One has an arrival clock.
-
-    What a server says reaches its client, for people and for programs.
-    """
-    write = _job_file(exported, tmp_path, "a", "rw=write", "numjobs=5")
-    verify = ["rw=randwrite", "verify=crc32c", "iodepth=8", "spread=stripe", "stripe_size=20k"]
-    stripe = _job_file(exported, tmp_path, "b", *verify)
-    clock = _job_file(
-        exported, tmp_path, "c", "rw=randread", "arrival_rate=1k", "lat_percentiles=1"
-    )
-    wrong = _job_file(exported, tmp_path, "d", "rw=read", "pool=/no/such/folder")
-    with _servers(exported, tmp_path) as clients:
-        words = [clients[0], str(write), clients[1], str(stripe)]
-        completed = exported.raw(*words, "--output-format=json", env=_CLIENT)
-        refused = [
-            exported.raw(clients[1], str(wrong), *output, env=_CLIENT)
-            for output in ([], ["--output-format=json"])
-        ]
-        timed = exported.raw(clients[0], str(clock), env=_CLIENT)
-    assert completed.status == 0, completed.stdout + completed.stderr
-    (report,) = _jsons(completed.stdout)
-    assert isinstance(report["client_stats"], list)
-    assert {job["jobname"] for job in report["client_stats"]} == {"a", "b", "All clients"}
-    assert all(job["error"] == 0 for job in report["client_stats"])
-    lines = ConnectionStats.read(tmp_path / "stats-a")
-    paths = {line.job_number: line.path for line in lines}
-    assert paths == {number: exported.labels[number % 4] for number in range(5)}
-    striped = ConnectionStats.read(tmp_path / "stats-b")
-    assert [line.path for line in striped] == exported.labels
-    assert sum(line.write_bytes for line in striped) == _MIB
-    assert len(exported.names()) == 7
-    assert [line.sent for line in ArrivalStats.read(tmp_path / "stats-c")] == [64]
-    assert "nfsmulti: c: arrivals: " in timed.stdout
-    for one in refused:
-        assert one.status == 1
-        said = [line for line in (one.stdout + one.stderr).splitlines() if "nfsmulti: " in line]
-        assert any("/no/such/folder: cannot open the mount" in line for line in said)
 
 
 # --- what fio shows ---
@@ -152,8 +96,7 @@ def test_output_stays_readable_whatever_is_logged(exported: Place) -> None:
     end = completed.stdout.index("\n", 1) + 1
     terse, text = completed.stdout[:end], completed.stdout[end:]
     assert re.fullmatch(r"\n?3;fio-[^;]*;one;0;0;[^\n]*\n", terse)
-    (report,) = _jsons(text)
-    assert "jobs" in report
+    assert "jobs" in json.loads(text)
 
 
 _SUMMARY = re.compile(
@@ -176,12 +119,12 @@ def test_summary_lines(mounted: Place, tmp_path: Path) -> None:
         assert len(_SUMMARY.findall(said.stderr)) == stderr
     words.append("--numjobs=3")
     one = _job_file(mounted, tmp_path, "job", "rw=read", "filename=f", "spread=queue", "numjobs=3")
-    with _servers(mounted, tmp_path) as clients:
+    with _server(mounted, tmp_path) as client:
         for row in (
             [*words, to],
             [to, *words, "--create_serialize=0"],
             [to, *words, "--thread=1"],
-            [to, clients[0], str(one)],
+            [to, client, str(one)],
         ):
             completed = mounted.raw(*row, env=_CLIENT)
             assert completed.status == 0, completed.stderr
