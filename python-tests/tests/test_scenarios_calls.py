@@ -78,15 +78,6 @@ def test_a_path_is_told_of_each_time_that_it_stops(scenario: Scenarios) -> None:
     assert ran.said("server OK") == 2
 
 
-def test_a_call_is_sent_again_with_its_number(scenario: Scenarios) -> None:
-    ran = scenario(on(_W, MUTE, nth=1), timeo=5)
-    first, again = ran.calls(_W)[0], ran.calls(_W)[-1]
-    assert not ran.error
-    assert (first.xid, first.connection) == (again.xid, again.connection)
-    assert (ran.result.reconnects, ran.result.retransmissions) == (0, 1)
-    assert ran.said("server not responding, still trying") == ran.said("server OK") == 1
-
-
 # What becomes of WRITEs behind so many, up to one; terms, and the waits that are expected then.
 _WAITS: dict[str, tuple[Fate, int, int, dict[str, object], list[float]]] = {
     # nfs(5), timeo: each time-out is longer than the last by as much.
