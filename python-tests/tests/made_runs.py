@@ -10,14 +10,11 @@ import dataclasses
 import json
 import math
 import random
-import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import product
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from nfsmulti.report import pages
 from nfsmulti.stats import percentile_us
@@ -189,17 +186,6 @@ def report_of(summary: Summary, environment: Mapping[str, Any] = ENVIRONMENT) ->
     """Return the text of a run's report.md, its plots not drawn, with each run of blanks as one."""
     contents = pages.contents(SCENARIOS[summary.scenario].report, summary, environment)
     return " ".join(pages.render(pages.TEMPLATES[pages.MARKDOWN], contents).split())
-
-
-def page_row(promise: str, run: Summary, *said: str, never: str = "$^") -> Any:
-    """Return a row of a table: patterns that the page of a run has, and one that it has not."""
-    return pytest.param(run, said, never, id=promise)
-
-
-def unlike(run: Summary, said: Sequence[str], never: str) -> list[str]:
-    """Return the patterns that a run's page lacks, and the one that it should not have."""
-    text = report_of(run)
-    return [one for one in said if not re.search(one, text)] + re.findall(never, text)
 
 
 def dd(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:

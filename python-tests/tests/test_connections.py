@@ -10,14 +10,13 @@ import math
 import os
 import re
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import made_runs
+import page_cases
 import pytest
 from conftest import call_harness, needs_privileges, or_skip, refusal
-from made_runs import Maker, changed, connections_factors, report_of
+from made_runs import changed, only, report_of
 from rich.console import Console
 from run_helpers import QUIET, begun
 
@@ -29,165 +28,36 @@ from nfsmulti.machine import fail
 from nfsmulti.pool import CellMounts, mount_ports, mount_source
 from nfsmulti.processes import find, run
 from nfsmulti.report import cells as cells_of
-from nfsmulti.report import rows, scaling
+from nfsmulti.report import rows
 from nfsmulti.report.pages import naming
-from nfsmulti.report.scaling import Curve, End, knee, verdict
+from nfsmulti.report.scaling import Curve
 from nfsmulti.run import command, record, start
 from nfsmulti.run.cell import command as command_of
 from nfsmulti.run.place import OnPool, asked
 from nfsmulti.run.plan import ordered
 from nfsmulti.run.record import one_line
-from nfsmulti.scenario import Choice, OwnPool, Scale, mount_options
+from nfsmulti.scenario import Choice, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.summary import Cell, JobRow, Parts, Summary
+from nfsmulti.summary import Summary
 from servers.scripted import ScriptedServer
 
 _CONNECTIONS = SCENARIOS["connections"]
 _SECONDS = 240.0
-_LINK = 9_400_000_000
-_CAPPED = {1: 300e6, 2: 600e6, 4: 1110e6, 8: 1120e6, 16: 1115e6}
-_FLAT = dict.fromkeys((1, 2, 4, 8), 400e6)
-_RISING = {count: count * 50e6 for count in (1, 2, 4, 8, 16)}
 
 
-def _curve(
-    rates: Mapping[int, float], *, repeats: int = 5, noise: float = 0.01, cpu_us: float = 20,
-    core: float | None = None, jobs: int = 1, link: int | None = None,
-) -> Curve:  # fmt: skip
-    """Make a curve of these rates; `core` is what the busiest job takes of one, in per cent."""
-    made = Maker("connections", repeats)
-    for count, rate in rates.items():
-        factors = connections_factors(count, jobs=jobs)
-        made.add(
-            factors, read=rate, block=65536, cpu_us=cpu_us, jobs=jobs, processors=2, noise=noise
-        )
-    levels = {n: v for n, v in connections_factors(1, jobs=jobs).items() if n != "nconnect"}
-    curve = Curve(levels, cells_of.by_count(made.cells, "nconnect"), link)
-    return curve if core is None else _with(curve, jobs=lambda cell: _busy(cell, core))
-
-
-def _busy(cell: Cell, percent: float) -> list[JobRow]:
-    return [dataclasses.replace(row, usr_percent=percent, sys_percent=0) for row in cell.jobs]
-
-
-def _with(curve: Curve, **fields: Any) -> Curve:
-    """Return a curve whose cells have other fields."""
-    cells = [cell for found in curve.cells.values() for cell in found]
-    other = changed(dataclasses.replace(made_runs.connections(1), cells=cells), **fields)
-    return dataclasses.replace(curve, cells=cells_of.by_count(other.cells, "nconnect"))
-
-
-# --- the knee, and the limit ---
-
-
-@pytest.mark.parametrize(
-    ("curve", "end", "said"),
-    [
-        (_curve(_CAPPED, link=_LINK), (End.KNEE, 4, 4),
-         r"1,1\d\d MB/s with 4 connections; more gain nothing: the link is full\."),
-        (_curve(_RISING), (End.RISING, 16, 16),
-         r"\d+ MB/s with 16 .*, (2\.0|1\.9)\d times that of 8 connections: still rising\."),
-        (_curve({4: 1e9}), (End.SINGLE, 4, 4), r".* with 4 connections; only that was measured\."),
-    ],
-    ids=["a knee", "rising", "one count"],
-)  # fmt: skip
-def test_a_curve_ends_at_its_knee_or_rises(
-    curve: Curve, end: tuple[End, int, int], said: str
-) -> None:
-    assert knee(curve) == scaling.Knee(*end)
-    assert re.fullmatch(said, verdict(curve))
-
-
-_WAKING = Parts({}, {"2000000": 100}, {"40000": 98, "3500000": 2})
-_FULL = _curve(_FLAT, cpu_us=114)
-
-
-@pytest.mark.parametrize(
-    ("curve", "said"),
-    [
-        (_FULL, r": this client's processors are 8\d % busy"),
-        (_with(_FULL, others_busy=0.04), r": this client's processors are \d+ % busy"),
-        (_with(_FULL, parts=_WAKING),
-         r": this client's processors are \d+ % busy \(wake-up p99 3\.50 ms\)"),
-        (_with(_FULL, others_busy=0.6), ""),
-        (_with(_curve(_FLAT, cpu_us=114, core=97), others_busy=0.2), ": one core is full.*"),
-        (_curve(_FLAT, core=97), ": one core is full: a job keeps it 97 % busy"),
-        (_curve(_FLAT, link=_LINK), ""),
-    ],
-)  # fmt: skip
-def test_limit_is_what_was_measured_to_be_full(curve: Curve, said: str) -> None:
-    """Processors that others keep busy are not; a client that is the limit shows its wake-up."""
-    assert re.fullmatch(rf"\d+ MB/s with 1 connection; more gain nothing{said}\.", verdict(curve))
-
-
-@pytest.mark.parametrize(
-    ("fields", "core", "words", "said", "told"),
-    [
-        ({"others_busy": 0.04}, 50, "", "busy with other work", False),
-        ({"others_busy": 0.6}, 50, "", "60 % busy with other work before every cell: rerun", True),
-        ({"others_busy": 0.6, "parts": _WAKING}, 50, "",
-         "60 % busy with other work before every cell (wake-up p99 3.50 ms): rerun", True),
-        ({}, 97, "", "A core is full: with `--discard` (over TCP in clear) it need not copy", True),
-        ({}, 97, "--discard",
-         "and more brought. ⚠ Even so the busiest job takes 97 % of its core: more jobs", True),
-        ({}, 40, "--discard",
-         "This client is not the limit: the busiest job takes 40 % of its core.", True),
-    ],
-)  # fmt: skip
-def test_page_says_whether_this_client_is_the_limit(
-    fields: dict[str, Any], core: float, words: str, said: str, told: bool
-) -> None:
-    made = [cell for found in _curve(_FLAT, core=core).cells.values() for cell in found]
-    page = dataclasses.replace(made_runs.connections(), cells=made, command=f"run {words}")
-    assert (said in report_of(changed(page, **fields))) is told
-
-
-def test_noise_says_what_is_known() -> None:
-    for noise in (0.08, 0.3):
-        noisy = _curve({1: 300e6, 4: 1100e6, 8: 1110e6}, noise=noise)
-        assert knee(noisy) == scaling.Knee(End.UNTOLD, 8, 4)
-        assert re.fullmatch(
-            r"No measurable difference between 4 connections and 8 connections"
-            r" \([\d,]+ to [\d,]+ MB/s\)\.",
-            verdict(noisy),
-        )
-    assert knee(_curve(_CAPPED, repeats=2)).end is End.UNTOLD
-
-
-def test_repeats_that_failed_are_missed_where_they_would_be_pairs() -> None:
-    curve = _curve({1: 300e6, 4: 1100e6})
-    few = {
-        count: [cell for cell in found if (cell.repeat <= 3) == (count == 1) or cell.repeat == 3]
-        for count, found in curve.cells.items()
-    }
-    assert [len(found) for found in few.values()] == [3, 3]
-    assert "may be enough" in verdict(dataclasses.replace(curve, cells=few))
-
-
-def test_a_dip_does_not_rule_out_fewer_connections() -> None:
-    curve = _curve({1: 1000e6, 2: 700e6, 4: 1060e6, 8: 1060e6}, noise=0.05)
-    assert scaling._enough(curve, 2) is False
-    assert knee(curve) == scaling.Knee(End.UNTOLD, 4, 1)
-
-
-def test_one_connection_on_one_path_is_the_base_of_several() -> None:
-    made = Maker("connections", 5)
-    paths = {"10.0.0.1": 0.5, "10.0.0.2": 0.5}
-    command = "fio --ioengine=external:/e.so --spread=roundrobin --pool=nfs://10.0.0.1/v"
-    for count, rate in ((1, 800e6), (2, 1200e6)):
-        made.add(connections_factors(count), read=rate, block=65536, paths=paths)
-    place = {"kind": "pool", "pool": "nas", "limits": {}}
-    older = changed(made.summary(place), command=f"{command},nfs://10.0.0.2/v")
-    made.add({**connections_factors(1), "paths": 1}, read=400e6, block=65536, paths={"10.0.0.1": 1})
-    alone = changed(made.summary(place), command=command).cells[len(older.cells) :]
-    run = dataclasses.replace(older, cells=[*older.cells, *alone])
-    text = report_of(run)
-    assert " with 4 connections, 1.49 times that of 2 connections: still rising" in text
-    assert re.search(r"\| 1 \| 400 ± 3 \| 1 \| .*\| 4 \| 1,191 ± 13 \| 2\.98 ± 0", text)
+def test_a_run_from_before_there_was_a_base_is_compared() -> None:
+    """One connection on one path is the base of several."""
+    run = page_cases.cases("connections")["one connection on one path is the base of several"]
+    older = only(run, lambda cell: "paths" not in cell.factors)
     assert why_not(older, run) is None
-    curve = Curve({}, cells_of.by_count(alone, "nconnect"))
-    hosts = _with(curve, jobs=lambda cell: [dataclasses.replace(cell.jobs[0], host="a")])
-    assert hosts.words(1) == "nconnect 1 on one path"
+    alone = [cell for cell in run.cells if cell not in older.cells]
+    hosts = changed(
+        dataclasses.replace(run, cells=alone),
+        jobs=lambda cell: [dataclasses.replace(cell.jobs[0], host="a")],
+    )
+    assert (
+        Curve({}, cells_of.by_count(hosts.cells, "nconnect")).words(1) == "nconnect 1 on one path"
+    )
 
 
 @pytest.mark.parametrize(
@@ -281,79 +151,7 @@ def test_a_cell_has_one_number_of_connections_everywhere(
 # --- the report ---
 
 
-def test_other_transports_and_failed_counts_are_told() -> None:
-    made = Maker("connections", 5)
-    for transport, rate, cost in (
-        ("tcp", 900e6, 50),
-        ("rdma", 970e6, 30),
-        ("tcp-mount", 450e6, 50),
-    ):
-        for count in (1, 4):
-            factors = connections_factors(count, transport=transport)
-            parts = {"10.0.0.1": 0.6, "10.0.0.2": 0.4}
-            made.add(factors, read=rate * count / 4, block=65536, cpu_us=cost, paths=parts)
-    urls = "nfs://10.0.0.1/vol%201?port=9;id,nfs://10.0.0.2/vol%201"
-    words = f"env A=b fio --ioengine=external:/e.so '--pool={urls}' --nconnect=4"
-    made.unrun(connections_factors(16), "failed", "cannot connect: too many")
-    place = {"kind": "pool", "pool": "nas", "limits": {}, "links": {"eth0": 10**10}}
-    done = changed(
-        made.summary(place),
-        lambda cell: cell.status == "done",
-        command=f"{words} --spread=roundrobin",
-    )
-    text = report_of(done)
-    assert re.search(r"\d MB/s with 8 connections, .* times that of 2 connections: still", text)
-    assert re.search(r"\| rdma \| 8 \| 9\d\d ± ", text)
-    assert re.search(r"\| tcp-mount \| 8 \| 4\d\d ± ", text)
-    assert text.count("⚠") == 1
-    assert "⚠ 1 of 31 cells failed and are missing: all with nconnect 16." in text
-    assert "cannot connect: too many" in text
-    assert "| 0.9615 |" in text
-
-
-def test_report_of_several_hosts_counts_no_paths() -> None:
-    made = Maker("connections", 5)
-    for count in (1, 4):
-        made.add(connections_factors(count), read=900e6, block=65536)
-    run = changed(
-        made.summary({"kind": "pool", "pool": "nas", "limits": {}, "hosts": ["a", "b"]}),
-        command="fio --output=/r/fio.json --client=a /r/host1.fio --client=b /r/host2.fio",
-        jobs=lambda cell: [
-            dataclasses.replace(row, host=host) for row in cell.jobs for host in ("a", "b")
-        ],
-    )
-    text = report_of(run)
-    assert "MB/s with nconnect 1; more gain nothing" in text
-
-
 # --- what is run ---
-
-
-def test_choice_makes_the_cells() -> None:
-    chosen = Choice((1, 8), ("tcp", "rdma"), ("4.1",), (2,), mounts=True, workload=("8k-oltp",))
-    cells, said = _CONNECTIONS.own_cells(Scale(choice=chosen), OwnPool(urls=2, mounts=0))
-    assert said == []
-    assert [(c.factors["transport"], c.factors["nconnect"], c.paths) for c in cells] == [
-        (name, count, paths)
-        for proto in ("tcp", "rdma")
-        for count, paths in ((1, 1), (1, 2), (8, 2))
-        for name in (proto, f"{proto}-mount")
-    ]
-    engine, mount = cells[4:6]
-    assert mount_options("rdma", "4.2", 2) == "vers=4.2,proto=rdma,port=20049,nconnect=2"
-    assert mount_options("mixed", "mixed", 2) == "nconnect=2"
-    assert (engine.query, engine.paths) == ("proto=tcp&version=4.1", 2)
-    assert engine.options["nconnect"] == 8
-    assert engine.options["rw"] == "randrw"
-    assert "nconnect" not in mount.options
-    assert (mount.client, mount.mount_options) == ("mounts", "vers=4.1,proto=tcp,nconnect=8")
-    alone = _CONNECTIONS.own_cells(Scale(choice=chosen), OwnPool(urls=1, mounts=0))[0][3]
-    assert (alone.client, alone.mount_options) == ("mount", mount.mount_options)
-    assert {cell.place for cell in _CONNECTIONS.cells(Scale(choice=chosen))} == {"guest"}
-    rdma = OwnPool(urls=1, mounts=0, url_proto="rdma")
-    plain = _CONNECTIONS.own_cells(Scale(True), rdma)[0]
-    assert {(cell.query, cell.factors["transport"]) for cell in plain} == {("", "rdma")}
-    assert _CONNECTIONS.own_cells(Scale(), OwnPool(urls=0, mounts=1))[0] == []
 
 
 def test_arguments_of_a_cell_win_over_those_of_a_path() -> None:

@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import made_runs
-import numpy as np
 import pytest
 from conftest import call_harness
-from made_runs import changed, latency, latency_factors, only, report_of
-from matplotlib.figure import Figure
+from made_runs import changed, latency
 from run_helpers import made_record
 
 from nfsmulti.errors import HarnessError
@@ -27,7 +25,6 @@ from nfsmulti.fiorun import (
 from nfsmulti.hosts import RemoteFio, parse_hosts
 from nfsmulti.paths import ROOT
 from nfsmulti.report import loads
-from nfsmulti.report.answer import MOST_ROWS
 from nfsmulti.run import offered, runner
 from nfsmulti.run.cell import _parts as _told
 from nfsmulti.run.cell import command as command_of
@@ -39,7 +36,6 @@ from nfsmulti.run.start import resumed
 from nfsmulti.scenario import CellSpec, Choice, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import Arrivals, Cell, Figures, Parts, Summary
-from nfsmulti.texts import MISSING
 from nfsmulti.units import Slo
 from servers.scripted import ScriptedServer
 
@@ -343,43 +339,9 @@ def test_two_configurations_are_compared_at_one_load() -> None:
 # --- what is told ---
 
 
-def _hiccup(run: Summary, load: int) -> Summary:
-    """Return a run in whose first repeat 2 % of the I/O at one load took 400 ms."""
-    return changed(
-        run,
-        lambda cell: (cell.repeat, cell.factors["load"]) == (1, load),
-        read=lambda cell: _responding(cell, {**cell.read.response, "400000000": 400}),
-    )
-
-
 def _responding(cell: Cell, response: dict[str, int]) -> Figures:
     assert cell.read
     return dataclasses.replace(cell.read, response=response)
-
-
-@pytest.mark.parametrize(
-    ("load", "said"),
-    [
-        (80, r"1[56],\d{3} IOPS (repeats 1[34],\d{3} to 1[56],\d{3}; "
-             r"\d\d % of the peak, [12]\d,\d{3}) keep p99 within 3 ms"),
-        (60, r"1[56],\d{3} IOPS (repeats \d?\d,\d{3} to 1[56],\d{3}; "
-             r"\d\d % of the peak, [12]\d,\d{3}) keep p99 within 3 ms"),
-        (40, r"No one figure: repeats 5,\d{3} to 16,\d{3} IOPS keep p99 within 3 ms, repeats differ"
-             r" more than threefold; the peak is [12]\d,\d{3}."),
-    ],
-)  # fmt: skip
-def test_the_answer_and_its_table_are_medians_of_the_repeats(load: int, said: str) -> None:
-    """A repeat with a hiccup moves neither; what the table has at less load is within the limit."""
-    run = _hiccup(_one(slo="p99:3ms"), load)
-    answer = _LATENCY.report.tell(run).answer
-    assert re.match(said.replace("(", r"\(").replace(")", r"\)"), answer.headline), answer.headline
-    good = float(answer.headline.split()[0].replace(",", "")) if load > 40 else 5000.0
-    rows = [row for row in answer.table.rows if "not" not in row[0]]
-    assert len(rows) == 4
-    at = list(answer.table.headings).index("p99, ms")
-    for row in rows:
-        iops = float(row[1].partition(" ")[0].replace(",", ""))
-        assert (float(row[at]) <= 3) or iops > good, row
 
 
 def test_what_the_table_has_below_the_answer_is_within_the_limit() -> None:
@@ -391,86 +353,6 @@ def test_what_the_table_has_below_the_answer_is_within_the_limit() -> None:
         assert curve.limit
         below = [load for load in waits if rates[load] <= curve.limit.rate.median]
         assert [load for load in below if waits[load].median > curve.slo.us] == []
-
-
-def test_configurations_that_repeats_do_not_tell_apart_have_no_difference() -> None:
-    one, two = (_one(slo="p99:3ms", seed=seed) for seed in (1, 2))
-    others = changed(_hiccup(two, 60), factors=lambda cell: {**cell.factors, "nconnect": 2})
-    run = dataclasses.replace(one, cells=[*one.cells, *others.cells])
-    headline = _LATENCY.report.tell(run).answer.headline
-    assert re.search(r" ms; with [12] connections? 1\d,\d+: no measurable difference", headline)
-    assert len(headline.split()) <= 25
-
-
-def test_configurations_without_one_figure_are_counted() -> None:
-    """One alone is named."""
-    one = _hiccup(_one(slo="p99:3ms"), 40)
-    for like, said in ((one, "2 of 2 configurations"), (_one(slo="p99:3ms"), "1 connection")):
-        other = changed(like, factors=lambda cell: {**cell.factors, "nconnect": 2})
-        both = dataclasses.replace(one, cells=[*one.cells, *other.cells])
-        assert f"⚠ {said}: no figure, since repeats differ" in report_of(both)
-
-
-def test_too_few_ios_in_a_repeat_are_pooled_and_marked() -> None:
-    run = changed(
-        _one(),
-        lambda cell: cell.arrivals is not None and cell.repeat == 1,
-        read=lambda cell: _responding(cell, {"100000": 900}),
-    )
-    table = _LATENCY.report.tell(run).answer.table
-    assert "*: all repeats together, since one has too few I/Os" in table.title
-    at = list(table.headings).index("p99, ms")
-    assert all(row[at].endswith("*") for row in table.rows if "not" not in row[0])
-
-
-@pytest.mark.parametrize(
-    ("run", "told"),
-    [
-        (_one(slo=""), [
-            r"answer 8,\d\d\d IOPS \(.*; 4\d % of the peak, [12]\d,\d+\) at the knee: p99 is 0\.\d",
-            r"The knee is the load with the highest power",
-            rf"\| 120, not sustained \| \d+,\d+ ± \d+ (\| {MISSING} ){{4}}\|",
-        ]),
-        (latency(slo=""),
-         [r"\| IOPS, at the knee \| % of peak \| p99 there, ms \| p99, times the best's \|"]),
-        (_one(slo="p99:100us"),
-         [r"answer p99 within 100 µs is not met at any load: p99 is 0\.2\d+ ms at 20 %\."]),
-        (only(_one(), lambda cell: cell.factors["load"] in ("peak", 120)),
-         [r"answer No response to tell: no load was sustained\."]),
-    ],
-    ids=["the knee, by its rule", "knees side by side", "not met by the lowest load",
-         "none sustained"],
-)  # fmt: skip
-def test_where_no_load_is_within_a_limit_the_answer_says_why(run: Summary, told: list[str]) -> None:
-    text = report_of(run)
-    assert [words for words in told if not re.search(words, text)] == []
-
-
-def test_the_page_says_whose_latency_it_is() -> None:
-    """By the kernel's stamps; a run without any has lines of lag and service."""
-    run = _one()
-    text = report_of(run)
-    whose = "service p99 2.10 ms, wake-up p99 0.0420 ms: this client adds 1.9 % of the mean"
-    assert f"60 %: {whose}; 25 % of the replies share a stamp: service is an upper bound." in text
-    assert _lines_of(run) == {"lag", "service", "wake-up"}
-    unstamped = changed(run, parts=None)
-    assert "wake-up" not in report_of(unstamped)
-    assert _lines_of(unstamped) == {"lag", "service"}
-    text = report_of(changed(run, parts=Parts({}, {"900000": 1}, {"100001": 1})))
-    assert "⚠ Not the server's alone: service p99 0.900 ms, wake-up p99 0.100 ms: this cl" in text
-
-
-def _lines_of(run: Summary) -> set[str]:
-    return {text.get_text() for text in _parts(run).legends[0].get_texts()}
-
-
-def test_what_a_response_is_made_of_is_drawn_by_medians_of_repeats() -> None:
-    """2 µs of lag, 2,100 of service and 40 of wake-up, in ms; one repeat of three is disturbed."""
-    late = Parts({"90000000": 20000}, {"2100000": 20000}, {"40000": 20000})
-    disturbed = {"where": lambda cell: (cell.repeat, cell.factors["load"]) == (2, 40)}
-    axes = _parts(changed(_one(slo="p99:1s"), **disturbed, parts=late)).axes[0]
-    drawn = [np.asarray(lines[0].get_ydata()).max() for lines in axes.containers]
-    assert drawn == pytest.approx([0.002, 2.1, 0.0401])
 
 
 def test_a_knee_is_told_of_the_load_that_it_is_at() -> None:
@@ -497,35 +379,6 @@ def test_a_knee_is_told_of_the_load_that_it_is_at() -> None:
     assert (curve.limit.rate.median, curve.limit.load) == (11990.0, 60)
 
 
-def _parts(run: Summary) -> Figure:
-    story = _LATENCY.report.tell(run)
-    return next(plot.figure for one in story.sections for plot in one.plots if plot.name == "parts")
-
-
-def test_a_table_of_many_loads_is_short() -> None:
-    run = _one(repeats=1)
-    more = [
-        dataclasses.replace(cell, factors=latency_factors(1, int(cell.factors["load"]) - step))
-        for cell in run.cells
-        if cell.arrivals
-        for step in (0, 3, 6, 9)
-    ]
-    summary = dataclasses.replace(run, cells=[run.cells[0], *more])
-    rows = _LATENCY.report.tell(summary).answer.table.rows
-    assert 0 < len(rows) <= MOST_ROWS
-    assert sum("not sustained" in row[0] for row in rows) == 1
-
-
-@pytest.mark.parametrize(("full", "doubted"), [(0.0, True), (0.6, False)])
-def test_a_lag_that_is_the_generators_own_is_a_doubt(full: float, doubted: bool) -> None:
-    run = changed(
-        _one(),
-        lambda cell: cell.arrivals is not None,
-        arrivals=lambda cell: dataclasses.replace(cell.arrivals, full=full, lag={"20000": 20000}),
-    )
-    assert ("⚠ The generator's own lag is up to 4" in report_of(run)) is doubted
-
-
 # --- two runs ---
 
 
@@ -547,29 +400,6 @@ def test_runs_of_latency_are_compared_by_their_own_figures(tmp_path: Path) -> No
 
 
 # --- what is run ---
-
-
-def test_choice_makes_the_cells(tmp_path: Path) -> None:
-    own = tmp_path / "mine.fio"
-    own.write_text("[a]\nrw=read\nbs=4k\nsize=1m\n")
-    chosen = Choice(
-        (1, 4), ("tcp",), ("4.1",), (2,), mounts=True, load=(50,), arrival_process="fixed",
-        workload=tuple(map(offered.job_of, ("8k-oltp", "software-build", str(own)))),
-    )  # fmt: skip
-    specs = _specs(chosen, OwnPool(urls=2, mounts=0))
-    assert len(specs) == 2 * 2 * (2 + 1 + 2)
-    engine, mount = specs[0], specs[1]
-    assert (engine.client, engine.query, engine.paths) == ("pool", "proto=tcp&version=4.1", 2)
-    assert (mount.client, mount.mount_options) == ("mounts", "vers=4.1,proto=tcp,nconnect=1")
-    assert (mount.factors["transport"], mount.factors["jobs"]) == ("tcp-mount", 2)
-    assert engine.options["arrival_process"] == "fixed"
-    assert {spec.factors["workload"] for spec in specs} == {"8k-oltp", "software-build", "mine"}
-    assert {spec.jobfile for spec in specs} == {
-        "latency/8k-oltp.fio", "latency/software-build.fio", str(own)
-    }  # fmt: skip
-    (peak, *_) = _specs(Choice(mounts=True), OwnPool(urls=0, mounts=2, version="4.2"))
-    assert (peak.client, peak.paths, peak.factors["transport"]) == ("pool", 2, "directory")
-    assert {cell.place for cell in _LATENCY.cells(Scale(choice=chosen))} == {"guest"}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import itertools
 import json
 import re
 import shlex
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from nfsmulti.run.place import InGuest, InLab, OnPool, split_pool
 from nfsmulti.run.plan import Plan, crossed, jobfile_jobs, name_of, ordered, parse_factors
 from nfsmulti.run.record import Record, expected_seconds
 from nfsmulti.run.start import Request, planned, resumed
-from nfsmulti.scenario import Choice, GuestPlace, OwnPool, Scale
+from nfsmulti.scenario import GuestPlace, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import Summary
 
@@ -104,25 +103,6 @@ def test_cells_that_would_share_a_folder_are_refused() -> None:
         crossed(SCENARIOS["oltp"].cells(Scale()), {"cgroup": ("a/b", "a:b")})
 
 
-def test_paths_that_a_pool_lacks_are_named() -> None:
-    for urls, said in ((1, "2 to 4 paths: the pool has 1"), (3, "4 to 4 paths: the pool has 3")):
-        assert said in SCENARIOS["fsperf"].own_cells(Scale(), OwnPool(urls=urls, mounts=1))[1]
-
-
-def test_sios_file_is_twice_what_a_mounts_client_can_cache() -> None:
-    own = SCENARIOS["sio"].own_cells
-    for pool, quick, size, left_out in (
-        (OwnPool(urls=1, mounts=1, memory=1 << 30), False, 2 << 30, ""),
-        (OwnPool(urls=1, mounts=1, memory=1 << 30), True, 256 << 20, "--size=2048m"),
-        (OwnPool(urls=1, mounts=0, memory=1 << 30), False, 256 << 20, "need a kernel mount"),
-    ):
-        specs, said = own(Scale(quick), pool)
-        assert {spec.files["nfsmulti-sio"] for spec in specs} == {size}
-        parts = {int(spec.options["size"] or 0) for spec in specs if spec.options["numjobs"] == 1}
-        assert parts == {size}
-        assert left_out in "".join(said)
-
-
 def test_cells_of_a_version_get_pools_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def pool_of(_lab: Lab, count: int, **_: object) -> str:
         return ",".join(
@@ -176,18 +156,6 @@ def test_seconds_of_cells_are_a_number(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("NFSMULTI_CELL_SECONDS", "abc")
     with pytest.raises(HarnessError, match="NFSMULTI_CELL_SECONDS=abc: not a number of seconds"):
         begun(tmp_path, Request(quick=True), "dd")
-
-
-@pytest.mark.parametrize("quick", [False, True])
-def test_sweep_is_balanced(quick: bool) -> None:
-    cells = SCENARIOS["sweep"].cells(Scale(quick))
-    assert len(cells) == (48 if quick else 96)
-    names = list(cells[0].factors)
-    for one, other in itertools.combinations(names, 2):
-        pairs = Counter((cell.factors[one], cell.factors[other]) for cell in cells)
-        levels = [len({cell.factors[name] for cell in cells}) for name in (one, other)]
-        assert len(pairs) == levels[0] * levels[1], (one, other, pairs)
-        assert len(set(pairs.values())) == 1, (one, other, pairs)
 
 
 def test_order_is_random_and_the_seed_s() -> None:
@@ -324,36 +292,6 @@ def test_guest_is_as_published_or_says_what_differs(tmp_path: Path) -> None:
 # Of each story here: its cells with --quick and in full, their longest seconds in both, and MiB of
 # the largest file in the harness's own tests, with --quick and in full. Of one on a pool of a URL,
 # of a URL and a mount, and of a mount: its cells, and how many lines say what is left out.
-_SCALES = {
-    "clients": ((3, 4), (5, 15), (16, 128, 1024), (3, 3, 0), (0, 0, 1)),
-    "connections": ((8, 20), (2, 10), (16, 128, 1024), (10, 10, 0), (0, 1, 1)),
-    "dd": ((12, 20), (4, 59.1), (1, 128, 800), (10, 10, 10), (1, 1, 1)),
-    "fsperf": ((20, 28), (4, 20), (64, 2048, 2048), (1, 2, 1), (2, 1, 1)),
-    "latency": ((6, 12), (5, 15), (16, 128, 1024), (12, 12, 12), (0, 1, 0)),
-    "metadata": ((16, 28), (1, 10), (0, 0, 0), (28, 28, 0), (0, 1, 1)),
-    "neighbour": ((3, 9), (10, 30), (64, 64, 64), (9, 9, 9), (0, 0, 0)),
-    "oltp": ((9, 21), (4, 20), (64, 64, 256), (14, 21, 7), (1, 0, 1)),
-    "randread": ((7, 7), (4, 30), (9, 9, 9), (1, 1, 1), (1, 1, 1)),
-    "readsize": ((6, 10), (2, 10), (16, 128, 1024), (10, 10, 0), (0, 0, 1)),
-    "security": ((24, 72), (2, 5), (16, 128, 1024), (72, 72, 0), (0, 1, 1)),
-    "sio": ((24, 36), (3, 4), (256, 256, 256), (12, 36, 36), (1, 0, 0)),
-    "sweep": ((48, 96), (2.3, 36.7), (4, 256, 4096), (96, 96, 0), (0, 0, 1)),
-}
-
-
-def test_each_story_runs_as_much_as_it_says() -> None:
-    assert not any(vars(Choice()).values())  # nothing is chosen by itself
-    for name, scenario in SCENARIOS.items():
-        _, quick, full = every = [
-            scenario.cells(scale) for scale in (Scale(True, 0.5), Scale(True), Scale())
-        ]
-        seconds = tuple(round(max(spec.seconds for spec in specs), 1) for specs in (quick, full))
-        found = [max(max([*spec.files.values(), 0]) for spec in specs) >> 20 for specs in every]
-        pools = OwnPool(1, 0), OwnPool(1, 1), OwnPool(0, 1)
-        own = [scenario.own_cells(Scale(), pool) for pool in pools]
-        cells, said = tuple(len(one) for one, _ in own), tuple(len(one) for _, one in own)
-        told = ((len(quick), len(full)), seconds, tuple(found), cells, said)
-        assert told == _SCALES[name], name
 
 
 def _minutes(name: str) -> float:

@@ -10,7 +10,7 @@ import pty
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import psutil
 import pytest
 from conftest import call_harness, needs_privileges, or_skip, refusal, started_lab
 from engine_helpers import eventually
-from made_runs import changed, only, page_row, unlike
+from made_runs import changed
 
 from nfsmulti.arguments import understand
 from nfsmulti.errors import HarnessError
@@ -37,8 +37,7 @@ from nfsmulti.run.place import OnPool, Target
 from nfsmulti.run.plan import Plan, PlannedCell, ordered
 from nfsmulti.scenario import CellSpec, Choice, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.summary import Arrivals, Cell, Clients, Figures, Restart, Summary
-from nfsmulti.texts import MISSING
+from nfsmulti.summary import Cell, Clients, Restart, Summary
 from servers.scripted import ScriptedServer
 
 _SECONDS = "NFSMULTI_CELL_SECONDS"
@@ -70,143 +69,13 @@ def test_the_slowest_client_is_told_in_parts_of_the_mean_beside_jains_index() ->
 # --- the page ---
 
 
-def _beside(alone: Summary, **fields: Any) -> Summary:
-    """Add the cells of 1,000 clients beside 8 busy connections, with other fields."""
-    most = only(alone, lambda cell: cell.factors["clients"] == 1000)
-    more = changed(most, factors=lambda cell: {**cell.factors, "neighbours": 8}, **fields)
-    return dataclasses.replace(alone, cells=[*alone.cells, *more.cells])
-
-
-def _slower(cell: Cell) -> Figures | None:
-    bins = {str(3 * int(ns)): n for ns, n in cell.read.bins.items()} if cell.read else {}
-    return cell.read and dataclasses.replace(cell.read, bins=bins)
-
-
-def _restarted(*restarts: Restart, clients: int = 300) -> Summary:
-    """Make a run of so many clients, whose server was restarted in each repeat: the last so."""
-    run = only(made_runs.clients(), lambda cell: cell.factors["clients"] == 1000)
-    return changed(run, restart=lambda cell: restarts[min(cell.repeat, len(restarts)) - 1],
-                   clients=Clients(clients, clients, 1.0, 1.0),
-                   factors=lambda cell: {**cell.factors, "clients": clients})  # fmt: skip
-
-
-def _joined(*runs: Summary) -> Summary:
-    return dataclasses.replace(runs[0], cells=[cell for run in runs for cell in run.cells])
-
-
-def _most(repeat: int | None = None) -> Callable[[Cell], bool]:
-    """Choose the cells of the most clients, of one repeat or of all."""
-    return lambda cell: cell.factors["clients"] == 1000 and repeat in (None, cell.repeat)
-
-
-_ALONE = made_runs.clients()
-_LOST, _HELD = (
-    changed(_ALONE, arrivals=Arrivals(100, 90, sustained=one),
-            factors=lambda cell: {**cell.factors, "rate": 90})
-    for one in (False, True)
-)  # fmt: skip
-_NOT_HELD = {"arrivals": Arrivals(100, 90, sustained=False)}
-_UNHELD = r"1,000 of 1,000 clients are served, but not at the rate of 90 IOPS each: 8\d,\d+ IOPS"
-_LEFT_OUT = rf"⚠ {MISSING}: readers fell behind: [\d,]+ of [\d,]+ IOPS were answered\."
-_RESET = "10.0.0.1:/vol1: connection lost with 1 calls outstanding (Connection reset by peer)"
-
-_ALL, _WHOLE = [3.0] * 300, Restart(2.5, 300, [3.0] * 300)
-_HELD_UP = Restart(2.5, 300, _ALL, absent=5, new=2, waited_s=[15.5, 15.6])
-_IDLE = Restart(0.1, 0, [], new=2, waited_s=[0.1, 0.1])
-_DOUBT = r": does --restart restart this server, and end when it is back\?"
-_KEPT = Restart(2.5, 90, [3.0] * 90)
-_LOSERS = r"90 of 90 clients that lost the connection \({} in all\)"
-
-
-@pytest.mark.parametrize(
-    ("run", "said", "never"),
-    [
-        page_row("of the most clients how many are served and how evenly", _ALONE,
-                 r"1,000 of 1,000 clients are served: 8\d,\d{3} IOPS, p99 \d+\.\d ms; the slowest"
-                 r" does 12 % of the mean\.",
-                 *(rf"\| {n} of {n} clients? \| [\d,]+ ± " for n in ("1", "10", "100", "1,000"))),
-        page_row("where the rate is not held there is no wait to tell", _LOST,
-                 rf"{_UNHELD}; the slowest does 12 % of the mean\.", _LEFT_OUT),
-        page_row("nor beside busy connections", _beside(_LOST, **_NOT_HELD),
-                 f"Even without busy connections {_UNHELD}"),
-        page_row("it may be held without these alone", _beside(_HELD, **_NOT_HELD),
-                 rf"Beside 8 busy connections {_UNHELD}\."),
-        page_row("where it is held all waits are told", _HELD, never=_LEFT_OUT),
-        page_row("without the engine's lines nobody knows how many are served",
-                 changed(_ALONE, clients=None),
-                 "An unknown number of 1,000 clients are served: 8"),
-        page_row("repeats that differ in that are both named",
-                 changed(_ALONE, _most(2), clients=Clients(1000, 123, 0.99, 1.0)),
-                 "123 to 1,000 of 1,000 clients are served"),
-        page_row("beside busy connections it tells what clients wait, not the neighbours' writes",
-                 _beside(_ALONE, read=_slower, write=lambda cell: cell.read),
-                 r"Beside 8 busy connections 1,000 of 1,000 clients wait 3\.00 times as long"
-                 r" \(p50 3\d\.\d ms, 1\d\.\d ms alone\)\."),
-        page_row("what a server does to clients that it does not take",
-                 changed(_ALONE, _most(), clients=Clients(1000, 123, 0.99, 1.0, _RESET)),
-                 "123 of 1,000 clients are served; the server resets the others: let it take"),
-        # After a restart.
-        page_row("absent clients are why new ones waited", _restarted(
-                 dataclasses.replace(_HELD_UP, back_s=[3.0] * 299 + [4.1])),
-                 r"300 of 300 clients were back 4\.10 s after a restart; new ones waited 15\.6 s,"
-                 r" because 5 did not return\."),
-        page_row("they are not where these did not wait",
-                 _restarted(dataclasses.replace(_HELD_UP, waited_s=[0.1, 0.1])),
-                 r"300 of 300 clients were back 3\.00 s after a restart; new ones waited 0\.100 s;"
-                 r" 5 did not return\."),
-        page_row("in one repeat",
-                 _restarted(_HELD_UP, dataclasses.replace(_HELD_UP, waited_s=[0.1] * 2), _HELD_UP),
-                 r"new ones waited 1\d\.\d s; 5 did not return\."),
-        page_row("nor where one that was known did not return either in a repeat",
-                 _restarted(_HELD_UP, dataclasses.replace(_HELD_UP, back_s=[3.0] * 299), _HELD_UP),
-                 r"new ones waited 1\d\.\d s; 5 did not return\."),
-        page_row("without all there is no time until all were back",
-                 _restarted(dataclasses.replace(_HELD_UP, back_s=[3.0] * 299, absent=0)),
-                 r"299 of 300 clients were back after a restart; new ones waited 15\.6 s\."),
-        page_row("nor of the lucky repeats alone", _restarted(
-                 Restart(2.5, 3, [3.0, 3.0, 4.0]), Restart(2.5, 3, [3.0, 3.0]),
-                 Restart(2.5, 3, [3.0, 3.0, 4.0]), clients=3),
-                 r"2 of 3 clients were back after a restart\."),
-        page_row("new ones that were not served", _restarted(
-                 Restart(2.5, 300, _ALL, new=2, waited_s=[5.4])),
-                 r"300 of 300 clients were back 3\.00 s after a restart; new ones were not served"
-                 r" in time\."),
-        page_row("a restart that no client noticed is none of this server", _restarted(_IDLE),
-                 f"No client lost its connection{_DOUBT}",
-                 "300 clients, none of which lost its connection"),
-        page_row("in one repeat, too", _restarted(_WHOLE, _IDLE, _WHOLE),
-                 f"No client lost its connection in 1 of 3 repeats{_DOUBT}"),
-        page_row("clients that kept their connection are counted beside those that lost it",
-                 _joined(*(_restarted(_KEPT, clients=n) for n in (100, 1000))),
-                 rf"{_LOSERS.format('1,000')} were back 3\.00 s after a restart\.",
-                 *(rf"\| {_LOSERS.format(count)} \|" for count in ("100", "1,000"))),
-    ],
-)  # fmt: skip
-def test_what_the_page_says(run: Summary, said: Sequence[str], never: str) -> None:
-    assert unlike(run, said, never) == []
-
-
 def test_the_connections_of_a_cell_are_those_of_the_clients_that_are_served() -> None:
-    run = changed(_ALONE, _most(), clients=Clients(1000, 123, 0.99, 1.0, _RESET))
+    run = changed(
+        made_runs.clients(),
+        lambda cell: cell.factors["clients"] == 1000,
+        clients=Clients(1000, 123, 0.99, 1.0, "the server takes no more"),
+    )
     assert {cell.connections for cell in run.cells} == {1, 10, 100, 123}
-
-
-def test_iops_are_those_of_the_clients_not_of_their_neighbours() -> None:
-    iops = Run(SCENARIOS["clients"], made_runs.clients()).measure("IOPS")
-    cell = made_runs.clients().cells[-1]
-    assert cell.read
-    assert iops(dataclasses.replace(cell, write=cell.read)) == cell.read.iops
-
-
-def test_what_arrives_by_a_clock_waits_from_when_it_was_due() -> None:
-    """Where the rate was not held there is no wait to tell."""
-    waits = Run(SCENARIOS["clients"], made_runs.clients()).measure("p99 ms")
-    cell = made_runs.clients().cells[-1]
-    assert cell.read
-    read = dataclasses.replace(cell.read, response={"7000000": 1000})
-    held = dataclasses.replace(cell, read=read, arrivals=Arrivals(100, 100, sustained=True))
-    assert waits(held) == 7.0
-    assert waits(dataclasses.replace(held, arrivals=Arrivals(100, 90, sustained=False))) is None
 
 
 @pytest.mark.parametrize(
@@ -235,14 +104,6 @@ def test_the_grace_period_is_a_band_until_the_first_new_client_is_served() -> No
     assert curves["new clients"] == [2.5, 7.5, 8.0]
     band = axes.patches[0].get_extents().transformed(axes.transData.inverted())
     assert [band.x0, band.x1] == pytest.approx([2.5, 7.5])
-
-
-@pytest.mark.parametrize(("restart", "held"), [("", None), ("reboot", "64m")])
-def test_neighbours_keep_what_a_restart_may_lose(restart: str, held: str | None) -> None:
-    """Or lost data would end their job, and the cell."""
-    choice = Choice(clients=(10,), neighbour=(8,), restart=restart)
-    *_, beside = SCENARIOS["clients"].own_cells(Scale(choice=choice), OwnPool(1, 0))[0]
-    assert beside.own["neighbours"]["hold_writes"] == held
 
 
 def test_a_cell_runs_with_as_many_clients_as_the_engine_says(tmp_path: Path) -> None:
@@ -379,23 +240,6 @@ def test_clients_beside_a_restart_use_no_more_paths_than_they_are(tmp_path: Path
 
 
 # --- before it runs ---
-
-
-def test_clients_use_no_more_paths_than_they_are() -> None:
-    few, many = SCENARIOS["clients"].own_cells(
-        Scale(choice=Choice(clients=(2, 100))), OwnPool(4, 0)
-    )[0]
-    assert (few.paths, many.paths) == (2, 4)
-
-
-def test_a_rate_is_each_clients_and_neighbours_have_none() -> None:
-    choice = Choice(clients=(100,), neighbour=(8,), rate=(10,))
-    alone, beside = SCENARIOS["clients"].own_cells(Scale(choice=choice), OwnPool(1, 0))[0]
-    assert (alone.jobs, beside.jobs) == (["clients"], ["clients", "neighbours"])
-    assert alone.own["clients"]["arrival_rate"] == beside.own["clients"]["arrival_rate"] == 1000
-    neighbours = beside.own["neighbours"]
-    assert (neighbours["nclients"], neighbours["nconnect"]) == (0, 8)
-    assert "arrival_rate" not in {**neighbours, **beside.options}
 
 
 @pytest.mark.parametrize(

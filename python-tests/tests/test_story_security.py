@@ -5,14 +5,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-import made_runs
 import pytest
 from conftest import call_harness, needs_privileges, or_skip
-from made_runs import changed, only, page_row, placed, unlike
 from run_helpers import QUIET, made_record
 
 from nfsmulti.errors import HarnessError
@@ -23,8 +20,7 @@ from nfsmulti.run.place import OnPool, asked
 from nfsmulti.run.plan import PlannedCell, crossed
 from nfsmulti.scenario import CellSpec, Choice, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.summary import Cell, Factor, Summary
-from nfsmulti.texts import MISSING
+from nfsmulti.summary import Cell, Summary
 from servers.scripted import ScriptedServer
 
 _SECURITY = SCENARIOS["security"]
@@ -38,40 +34,12 @@ def _own(choice: Choice, pool: OwnPool = _ONE, *, quick: bool = True) -> list[Ce
 # --- what is run ---
 
 
-@pytest.mark.parametrize(
-    ("sec", "xprtsec", "flavors"),
-    [
-        ((), (), ["sys", "krb5", "krb5i", "krb5p", "tls", "mtls"]),
-        (("krb5p",), (), ["sys", "krb5p"]),
-        ((), ("tls",), ["sys", "tls"]),
-        (("sys", "krb5p"), ("none", "tls"), ["sys", "tls", "krb5p", "krb5p+tls"]),
-        (("krb5p",), ("mtls",), ["sys", "krb5p+mtls"]),
-    ],
-)
-def test_each_is_measured_beside_sys_in_clear(
-    sec: tuple[str, ...], xprtsec: tuple[str, ...], flavors: list[str]
-) -> None:
-    choice = Choice((1,), workload=("64k-read",), sec=sec, xprtsec=xprtsec)
-    for cells in (_own(choice), _SECURITY.cells(Scale(choice=choice))):
-        assert [cell.factors["flavor"] for cell in cells] == flavors
-        assert cells[0].query.endswith("sec=sys&xprtsec=none")
-
-
 def test_who_encrypts_is_a_factor_with_a_baseline_in_clear() -> None:
     """Which the engine would refuse with it."""
     choice = Choice((1,), workload=("64k-read",), xprtsec=("tls",))
     cells = crossed(_own(choice), {"ktls": (0, 1)})
     found = [(c.factors["flavor"], c.factors["ktls"], c.options.get("ktls")) for c in cells]
     assert found == [("sys", 0, None), ("sys", 1, None), ("tls", 0, 0), ("tls", 1, 1)]
-
-
-def test_a_connection_has_a_job_of_its_own_and_all_have_one_depth() -> None:
-    cells = _own(Choice((1, 4, 8), workload=("64k-read",), sec=("sys",)))
-    assert [(c.options["numjobs"], c.options["iodepth"]) for c in cells] == [
-        (1, 32),
-        (4, 8),
-        (8, 4),
-    ]
 
 
 def test_a_path_keeps_the_credentials_that_a_flavor_uses() -> None:
@@ -90,15 +58,6 @@ def test_a_path_keeps_the_credentials_that_a_flavor_uses() -> None:
         name: f"nfs://nas/vol1?version=4.1{own}&{words[name]}&xprtsec={over[name]}"
         for name, own in kept.items()
     }
-
-
-def test_a_mount_has_the_flavor_and_as_many_connections() -> None:
-    choice = Choice((4,), workload=("64k-read",), sec=("krb5p",), xprtsec=("tls",), mounts=True)
-    cells = _own(choice, OwnPool(urls=2, mounts=0, url_version="4.1"))
-    assert [cell.client for cell in cells] == ["pool", "mount"] * 2
-    assert {cell.paths for cell in cells} == {1}
-    assert cells[3].mount_options == "vers=4.1,proto=tcp,nconnect=4,sec=krb5p,xprtsec=tls"
-    assert cells[3].optional != cells[2].optional  # a client may lack what the other has
 
 
 # --- what the server lacks ---
@@ -233,46 +192,3 @@ def test_a_lab_has_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 # --- what it tells ---
-
-
-def _mounted(made: Summary) -> Summary:
-    """Add cells of a kernel mount."""
-    some = only(made, lambda cell: cell.factors["flavor"] in ("sys", "krb5p"))
-    more = changed(some, factors=lambda cell: {**cell.factors, "client": "mount"})
-    return dataclasses.replace(made, cells=[*made.cells, *more.cells])
-
-
-def _flavors(wanted: Callable[[Factor], bool]) -> Summary:
-    return only(made_runs.security(), lambda cell: wanted(cell.factors["flavor"]))
-
-
-_LAB, _POOL = made_runs.security(), made_runs.security(kind="pool")
-_MOUNTED = r"krb5p, kernel mount \| \d+ ± \d+ \| 0\.20 [^|]+ \| "
-
-
-@pytest.mark.parametrize(
-    ("run", "said", "never"),
-    [
-        page_row("who encrypts", _LAB, r" TLS: AES-256-GCM, by GnuTLS\. "),
-        page_row("the kernel's work is in the jobs' calls",
-                 changed(_LAB, tls=lambda cell: cell.tls.replace("GnuTLS", "the kernel (kTLS)")),
-                 r"TLS: AES-256-GCM, by the kernel \(kTLS\); its work is in the jobs' system"),
-        page_row("on a pool the rates of TLS are told, and the machine is the client", _POOL,
-                 "The client's CPU time is that of its whole machine",
-                 r"\| tls \| \d+ ± \d+ \| 0\.2\d",
-                 r"\| sys \| \d+ ± \d+ \| 1 \| 37\.\d \|",  # 2.5 times fio's jobs
-                 never="proxy in Python"),
-        page_row("a mount's CPU time is its machine's", _mounted(_POOL), rf"{_MOUNTED}18\d \| 5\."),
-        page_row("which would be the server's, too, where it is on the same",
-                 placed(_mounted(_POOL), pool="nfs://127.0.0.161/export"),
-                 rf"{_MOUNTED}{MISSING} \| {MISSING} \|"),
-        page_row("as it is in a guest", placed(_mounted(_POOL), pool="nfs://10.0.2.15/"),
-                 rf"{_MOUNTED}{MISSING} \| {MISSING} \|"),
-        page_row("without sys the first is what others are held to", _flavors("sys".__ne__),
-                 r"krb5p costs 4\.\d times the CPU of krb5 per 64 KiB read"),
-        page_row("one alone is held to nothing", _flavors("krb5".__eq__),
-                 "; sys and another flavor were not both measured"),
-    ],
-)  # fmt: skip
-def test_what_the_page_says(run: Summary, said: Sequence[str], never: str) -> None:
-    assert unlike(run, said, never) == []
