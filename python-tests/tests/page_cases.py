@@ -335,6 +335,10 @@ def _metadata() -> dict[str, Summary]:
         "not with a mount that was measured in other repeats": dataclasses.replace(
             made, cells=[(two := creates({1: 9000}, {4: 3000}, repeats=2)).cells[0], two.cells[3]]
         ),
+        "operations whose growth ends differently": only(
+            made,
+            lambda cell: cell.factors["operation"] != "remove" or cell.factors["depth"] in (1, 8),
+        ),
         "other depths than 32": only(made, lambda cell: cell.factors["depth"] in (8, 128)),
     }
 
@@ -597,6 +601,9 @@ def _connections() -> dict[str, Summary]:
         "other transports, and a count that failed": _transports(),
         "several hosts count no paths": _by_hosts(),
         "one connection on one path is the base of several": _of_two_paths(),
+        "a run that has no such base": only(
+            _of_two_paths(), lambda cell: "paths" not in cell.factors
+        ),
     }
 
 

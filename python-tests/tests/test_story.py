@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import re
@@ -77,6 +78,18 @@ CELL = Cell(
 )
 def test_a_figure_has_the_unit_in_its_name(name: str, value: float) -> None:
     assert MEASURES[name](CELL) == pytest.approx(value)
+
+
+def test_without_bins_a_percentile_is_fios_own() -> None:
+    """Of one direction alone: two have none together."""
+    one, other = (
+        dataclasses.replace(READ, bins={}, p50_us=1e3, p95_us=2e3, p99_us=3e3, p999_us=4e3)
+        for _ in range(2)
+    )
+    alone, both = (dataclasses.replace(CELL, read=one, write=way) for way in (None, other))
+    percents = ("50", "95", "99", "99.9")
+    assert [MEASURES[f"p{one} ms"](alone) for one in percents] == [1, 2, 3, 4]
+    assert {MEASURES[f"p{one} ms"](both) for one in percents} == {None}
 
 
 def _run(page: Page) -> Run:
