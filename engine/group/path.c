@@ -383,11 +383,8 @@ void path_close_file(struct path *path, uint32_t number)
 
 bool path_same_file(const struct path *path, uint32_t a, uint32_t b)
 {
-	const struct nfs_handle *one, *other;
+	const void *one = path->files[a].state, *other = path->files[b].state;
 
-	if (!path->files[a].state || !path->files[b].state)
-		return false;
-	one = path->version->handle(path->files[a].state);
-	other = path->version->handle(path->files[b].state);
-	return one->length == other->length && !memcmp(one->bytes, other->bytes, one->length);
+	return one && other &&
+	       nfs_handle_same(path->version->handle(one), path->version->handle(other));
 }

@@ -17,6 +17,11 @@ struct nfs_handle {
 	uint8_t bytes[NFS4_FHSIZE];
 };
 
+static inline bool nfs_handle_same(const struct nfs_handle *a, const struct nfs_handle *b)
+{
+	return a->length == b->length && !memcmp(a->bytes, b->bytes, a->length);
+}
+
 /*
  * READ, up to its data; WRITE; COMMIT (RFC 1813, 3.3.6, 3.3.7, 3.3.21; RFC 8881, 18.22, 18.32,
  * 18.3). Members that an operation does not return are 0.

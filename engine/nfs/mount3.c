@@ -449,7 +449,6 @@ int mount3(struct path *path, struct nfs_handle *root, struct flavors *flavors)
 void mount3_refused(const struct nfs_handle *root)
 {
 	for (struct known *known = all_known; known; known = known->next)
-		if (known->root.length == root->length &&
-		    !memcmp(known->root.bytes, root->bytes, root->length))
+		if (nfs_handle_same(&known->root, root))
 			known->refused = true;
 }

@@ -365,8 +365,7 @@ int names_find_again(struct names *names, const struct nfs_handle *asked, int er
 	int again;
 
 	if ((error != -ESTALE && error != -EBADF) || !asked->length ||
-	    asked->length != names->export.length ||
-	    memcmp(asked->bytes, names->export.bytes, asked->length) != 0)
+	    !nfs_handle_same(asked, &names->export))
 		return error;
 	again = names->path->version->find_export(names);
 	if (again == -ENOENT) /* the export is missing, not the name */
