@@ -442,7 +442,7 @@ def test_what_a_mount_gave_up_does_not_go_on(engine: Engine, tmp_path: Path) -> 
     assert "submitted after" not in result.messages
 
 
-# --- what servers say ---
+# --- while a file is laid out ---
 
 
 def test_what_fails_while_a_file_is_laid_out(job: Run) -> None:
