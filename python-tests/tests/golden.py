@@ -17,7 +17,7 @@ import pytest
 
 from nfsmulti.stories import SCENARIOS
 
-_REMAKE = "to keep it so: PYTHONPATH=python-tests python3 python-tests/tests/golden.py"
+_COMMAND = "PYTHONPATH=python-tests build/venv/bin/python3 python-tests/tests/golden.py"
 
 
 def plan(story: str) -> tuple[Path, str]:
@@ -37,7 +37,7 @@ def check(kept: tuple[Path, str]) -> None:
     there = file.read_text().splitlines()
     lines = difflib.unified_diff(there, text.splitlines(), file.name, "now", n=2, lineterm="")
     if found := "\n".join(lines):
-        pytest.fail(f"{found}\n{_REMAKE}", pytrace=False)
+        pytest.fail(f"{found}\nto keep it so: {_COMMAND}", pytrace=False)
 
 
 def _file(kind: str, story: str) -> Path:

@@ -339,6 +339,9 @@ def _metadata() -> dict[str, Summary]:
             made,
             lambda cell: cell.factors["operation"] != "remove" or cell.factors["depth"] in (1, 8),
         ),
+        "one depth": only(
+            made, lambda cell: (cell.factors["depth"], cell.factors["nconnect"]) == (32, 1)
+        ),
         "other depths than 32": only(made, lambda cell: cell.factors["depth"] in (8, 128)),
     }
 
