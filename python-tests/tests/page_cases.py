@@ -125,6 +125,7 @@ def _fsperf() -> dict[str, Summary]:
         "or not the guest's": placed(run, limits={"lab": lab, "guest": slower}),
         "or not the lab's": placed(run, limits={"lab": wider, "guest": guest}),
         "without limits": placed(run, limits={}),
+        "one path alone": only(run, lambda cell: cell.factors["paths"] == 1),
         "two paths alone": _run(
             "fsperf", ({"client": "nfs3", "paths": 2, "spread": "roundrobin"}, jain)
         ),
