@@ -367,3 +367,23 @@ def test_no_more_open_files(
     fio = FioRunner(few, exported.pool, tmp_path / "few", request.node)
     result = fio(rw="write", bs="4k", size="64k", filename="f", nconnect=16)
     refused(result, "Too many open files: a process may open 16: raise ulimit -n")
+
+
+def test_users_and_permissions(exported: Place, lab: Lab) -> None:
+    """uid= and gid= of a path are who the server sees."""
+    (exported.files / "own").mkdir()
+    (exported.files / "own").chmod(0o777)
+    user = f"{lab.path(0)}&uid=4321&gid=1234"
+    done(exported.fio(pool=user, rw="write", bs="4k", size="64k", filename="own/f"))
+    status = (exported.files / "own/f").stat()
+    assert (status.st_uid, status.st_gid) == (4321, 1234)
+    result = exported.fio(pool=user, rw="write", bs="4k", size="64k", filename="g")
+    refused(result, 'cannot create "g"', "Permission denied")
+    exported.random("h", 65536)
+    # Who only reads needs no right to write.
+    for mode, rw, denied in ((0o600, "read", 1), (0o444, "read", 0), (0o444, "write", 1)):
+        (exported.files / "h").chmod(mode)
+        result = exported.fio(pool=user, rw=rw, bs="4k", filename="h")
+        assert result.status == denied, result.messages
+        assert ("Permission denied" in result.messages) == bool(denied)
+    assert exported.names() == ["h", "own/f"]
