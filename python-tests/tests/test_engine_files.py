@@ -37,6 +37,12 @@ mounted = fixture_of_places("mount")
 _MIB = 1 << 20
 
 
+def _is_random(content: bytes) -> bool:
+    """Tell whether content does not compress, and no block of it comes twice."""
+    blocks = [content[at : at + 4096] for at in range(0, len(content), 4096)]
+    return len(zlib.compress(content)) > 0.95 * len(content) and len(set(blocks)) == len(blocks)
+
+
 # --- what psync does ---
 
 _Psync = tuple[list[str], dict[str, bytes], FioReport, dict[str, int]]
@@ -203,6 +209,18 @@ def test_verifying_needs_no_right_to_write(export: Place, lab: Lab) -> None:
     done(export.fio(rw="write", do_verify=0, verify_state_save=0, **job))
     pool = lab.pool_of(1, export="ro", version="4.1" if export.kind == "nfs4" else None)
     assert done(export.fio(pool=pool, rw="write", verify_only=1, **job)).bytes("read") == _MIB
+
+
+def test_short_file_is_extended_and_its_content_kept(place: Place) -> None:
+    """Where overwrite=1 says so."""
+    before = place.random("f", 1_234_567)
+    done(place.fio(rw="read", bs="64k", size="4m", filename="f", overwrite=1))
+    after = (place.files / "f").read_bytes()
+    assert len(after) == 4 * _MIB
+    assert after[: len(before)] == before
+    assert _is_random(after[len(before) :])
+    done(place.fio(rw="randread", bs="4k", size="1m", filename="f"))  # which is long enough now
+    assert (place.files / "f").read_bytes() == after
 
 
 def test_who_gets_a_layout(exported: Place) -> None:

@@ -80,6 +80,20 @@ def test_more_calls_than_slots_wait_their_turn(exported: Place) -> None:
 # --- data ---
 
 
+def test_what_one_run_wrote_another_verifies(export: Place) -> None:
+    """By writing's order alone, by reading, and as far as a run that ended early had come."""
+    job: dict[str, Option] = {"bs": "4k", "size": "512k", "filename": "f", "verify": "crc32c"}
+    done(export.fio(rw="randwrite", iodepth=8, do_verify=0, **job))
+    for again in ({"rw": "randwrite", "verify_only": 1}, {"rw": "randread"}, {"rw": "read"}):
+        result = export.fio(iodepth=8, **job, **again)
+        assert done(result).bytes("read") == 512 << 10
+        assert [line.write_ops for line in result.stats] == [0]
+    part: dict[str, Option] = {**job, "filename": "g"}
+    done(export.fio(rw="randwrite", number_ios=40, do_verify=0, verify_state_save=1, **part))
+    report = done(export.fio(rw="randread", verify_state_load=1, **part))
+    assert report.bytes("read") == 40 * 4096
+
+
 def test_busy_poll(place: Place) -> None:
     """Asking without sleeping changes nothing but the time that it takes."""
     jobs = sections(one={"iodepth": 1}, many={"iodepth": 16, "nconnect": 2, "spread": "queue"})
