@@ -247,8 +247,8 @@ def _ends(run: Run, shown: Ends) -> Table:
         gain = curve.gain(most, 1) if most > 1 else None
         name = run.words({one: levels[one] for one in named})
         rows.append([name, str(most), *rates, texts.times(gain)])
-    one, counts = shown.one, {row[1] for row in rows}
-    most_of_all = f"{counts.pop()} {one}s" if len(counts) == 1 else f"all {one}s"
+    one, counts = shown.one, {int(row[1]) for row in rows}
+    most_of_all = texts.counted(counts.pop(), one) if len(counts) == 1 else f"all {one}s"
     headings = ["", f"{one}s", f"1 {one}, {unit}", f"{most_of_all}, {unit}", f"times 1 {one}"]
     return varying(headings, rows[:MOST_ROWS], 2)
 

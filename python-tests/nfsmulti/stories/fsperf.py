@@ -109,13 +109,17 @@ def _published(run: Run) -> list[tuple[str, str, tuple[int, int]]]:
     ]
 
 
+def _several(most: int) -> str:
+    return f"{most} paths" if most > 1 else "several paths"
+
+
 def beside(run: Run) -> list[Beside]:
     """Return the published table."""
     found = []
     for client, words, (one, several) in _published(run):
         most = _most(run, client)
         found.append(Beside(f"{words}, 1 path", f"{one} MB/s", _at(client, 1)))
-        what, there = f"{words}, {most} paths by round robin", _at(client, most)
+        what, there = f"{words}, {_several(most)} by round robin", _at(client, most)
         base = _at(client, 1) if most > 1 else None
         found.append(Beside(what, f"{several:,} MB/s", base and there, several / one, base))
     return found
@@ -126,7 +130,7 @@ def claims(run: Run) -> list[Claim]:
     found = []
     for client, words, (one, several) in _published(run):
         most = _most(run, client)
-        what = f"{most} paths by round robin read more than one: {words}"
+        what = f"{_several(most)} by round robin read more than one: {words}"
         over = _at(client, most) if most > 1 else None
         found.append(
             Claim(what, f"{several / one:.2f} times", over, _at(client, 1), gain=several / one,
