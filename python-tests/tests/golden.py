@@ -57,11 +57,11 @@ def _text(head: Sequence[str], cases: Mapping[str, Sequence[str]]) -> str:
 
 
 def _unlike(told: Sequence[str], other: Sequence[str]) -> list[str]:
-    """Return the lines that are not there, and how many there are that are not here."""
+    """Return the lines that are not there; of those that are not here how many, and headings."""
     gone = [line for line in other if line not in told]
-    return [line for line in told if line not in other] + [
-        f"(without {len(gone)} of its lines)"
-    ] * bool(gone)
+    headings = [line for line in gone if line.startswith("## ")]
+    less = ", ".join([f"{len(gone)} of its lines", *headings])
+    return [*(line for line in told if line not in other), *[f"(without {less})"] * bool(gone)]
 
 
 def _every() -> Iterator[tuple[Path, str]]:

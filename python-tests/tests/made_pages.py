@@ -18,7 +18,7 @@ from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import Summary
 from nfsmulti.texts import Table
 
-_LEFT_OUT = {"Over time", "Every cell", "Conditions", "The command", "System calls"}
+_LEFT_OUT = {"Over time", "Every cell", "Conditions", "The command", "Calls of the mounts"}
 
 
 def cases(name: str) -> dict[str, list[str]]:

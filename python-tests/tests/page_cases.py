@@ -65,7 +65,6 @@ def _dd() -> dict[str, Summary]:
         "dd's time is that of all hosts' streams": placed(two, hosts=_HOSTS, limits={}),
         "one point says what it measured": only(run, lambda cell: cell is run.cells[0]),
         "failed and waiting cells are named": _unrun(),
-        "hosts are shown each and in sum": _each_host(),
         "cells that differ in another factor are no repeats": _by_nconnect(),
         "a further factor is told by its ratio paired by repeat": _by_threads(),
         **{
@@ -81,16 +80,6 @@ def _unrun() -> Summary:
     made.unrun({"client": "capped", "direction": "write", "streams": 5}, "failed", "server | gone")
     made.unrun({"client": "capped", "direction": "read", "streams": 1}, "waiting")
     return made.summary()
-
-
-def _each_host() -> Summary:
-    made = Maker("dd", repeats=2)
-    made.add({"client": "pool", "direction": "write", "streams": 2}, write=300e6, jobs=2)
-    jobs = [
-        dataclasses.replace(job, host=host, write_bytes_per_s=rate)
-        for job, host, rate in zip(made.cells[0].jobs, _HOSTS, (100e6, 200e6), strict=True)
-    ]
-    return changed(made.summary(), jobs=jobs)
 
 
 def _by_nconnect() -> Summary:
@@ -320,7 +309,7 @@ def _security() -> dict[str, Summary]:
         "which would be the server's, too, where it is on the same": placed(
             mounted, pool="nfs://127.0.0.161/export"
         ),
-        "as it is in a guest": placed(mounted, pool="nfs://10.0.2.15/"),
+        "as it is in a guest": placed(mounted, own_server=True),
         "without sys others are held to the first": only(
             lab, lambda cell: cell.factors["flavor"] != "sys"
         ),

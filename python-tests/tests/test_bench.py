@@ -40,7 +40,7 @@ from nfsmulti.paths import ROOT
 from nfsmulti.processes import Completed, find, run
 from nfsmulti.report import pages
 from nfsmulti.run.cell import run_cell
-from nfsmulti.run.plan import PlannedCell
+from nfsmulti.run.plan import PlannedCell, ordered
 from nfsmulti.scenario import CellSpec
 from nfsmulti.screen import laid_out
 from nfsmulti.summary import Cell, Figures, Server, Status, Summary
@@ -110,6 +110,18 @@ def test_two_builds_run_the_same_and_no_other_engine_does() -> None:
         options = {**ours.options, "ioengine": "external:/old.so"}
         same = dataclasses.replace(ours, factors=other.factors, options=options)
         assert (other, ours.options.get("ioengine")) == (same, None)
+
+
+def test_both_builds_run_a_workload_one_after_the_other_and_which_is_first_is_drawn() -> None:
+    cases = (_case("randread 4k d32"), _case("randread 4k d256 c64"))
+    other = {OTHER: Path("/old.so")}
+    found = [one for case in cases for one in cost.client_cost(case, cost.QUICK, None, other)]
+    cells = ordered(found, 9, 1, "workload")
+    pairs = [*zip(cells[::2], cells[1::2], strict=True)]
+    for one, beside in pairs:
+        assert one.spec.factors["workload"] == beside.spec.factors["workload"]
+        assert one.repeat == beside.repeat
+    assert 4 < [one.spec.factors["engine"] for one, _ in pairs].count(OURS) < 14
 
 
 # --- its page ---

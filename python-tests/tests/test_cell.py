@@ -110,6 +110,8 @@ def test_the_live_line_says_what_all_paths_do() -> None:
     counts = {"bytes": 4e6, "ops": 1000.0, "ns": 5e8, **dict.fromkeys(TROUBLES, 1.0)}
     now = Live({"a": counts}, {"a": counts})
     assert now.text([1.0, 2.0, 4.0]).startswith("4.00 MB/s 1,000 IOPS 0.500 ms ▂▄█ 1 error 1")
+    asked_to_wait = {**dict.fromkeys(counts, 0.0), "ns": 5e8}
+    assert Live({"a": asked_to_wait}, {"a": asked_to_wait}).text([]) == "0 MB/s 0 IOPS"
 
 
 def test_connections_that_are_reset_are_marked_where_a_cell_went_on(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import itertools
 import json
 import re
 import shlex
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,17 @@ def test_seconds_of_cells_are_a_number(tmp_path: Path, monkeypatch: pytest.Monke
         begun(tmp_path, Request(quick=True), "dd")
 
 
+@pytest.mark.parametrize("quick", [False, True])
+def test_sweep_is_balanced(quick: bool) -> None:
+    cells = SCENARIOS["sweep"].cells(Scale(quick))
+    assert len(cells) == (48 if quick else 96)
+    for one, other in itertools.combinations(cells[0].factors, 2):
+        pairs = Counter((cell.factors[one], cell.factors[other]) for cell in cells)
+        levels = [len({cell.factors[name] for cell in cells}) for name in (one, other)]
+        assert len(pairs) == levels[0] * levels[1], (one, other, pairs)
+        assert len(set(pairs.values())) == 1, (one, other, pairs)
+
+
 def test_order_is_random_and_the_seed_s() -> None:
     specs = SCENARIOS["sweep"].cells(Scale(True))
     one, again, other = (ordered(specs, 3, seed) for seed in (1, 1, 2))
@@ -290,11 +302,6 @@ def test_guest_is_as_published_or_says_what_differs(tmp_path: Path) -> None:
     assert any("MTU of 1500" in line for line in place["differs"])
     assert any("128 MiB of memory" in line for line in place["differs"])
     assert "differs" not in _place(tmp_path, "dd")
-
-
-# Of each story here: its cells with --quick and in full, their longest seconds in both, and MiB of
-# the largest file in the harness's own tests, with --quick and in full. Of one on a pool of a URL,
-# of a URL and a mount, and of a mount: its cells, and how many lines say what is left out.
 
 
 def _minutes(name: str) -> float:

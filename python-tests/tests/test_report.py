@@ -381,6 +381,3 @@ def test_limits_of_several_places_are_told_in_short() -> None:
     summary = placed(made_runs.dd(repeats=1), pool="", limits=limits)
     assert conditions.in_short(summary) == "lab: link 1 Gbit/s, each address 120 Mbit/s (capped)"
     assert conditions.in_short(dataclasses.replace(summary, place={})) == "unknown place"
-
-
-# --- more factors, and more hosts ---

@@ -205,5 +205,5 @@ def test_the_page_of_a_reference_run_is_as_it_was_committed(folder: Path) -> Non
     assert portable(text) == (folder / pages.MARKDOWN).read_text()
 
 
-def test_each_story_of_this_project_has_one_golden_page() -> None:
+def test_each_story_of_this_project_has_a_reference_run() -> None:
     assert {Summary.load(one).scenario for one in _REFERENCES} == {*SCENARIOS}

@@ -65,7 +65,7 @@ def other_engine(file: Path) -> tuple[str, Path]:
             return OTHER if ours else YARDSTICK, file.absolute()
         why = re.search(r"^nfsmulti: (.*?)(;|$)", said.stderr, re.MULTILINE)
         what = why[1] if why else "fio does not load it"
-    raise HarnessError(f"--engine {shown(file)}: {what}", "name a fio engine that is compiled")
+    raise HarnessError(f"--engine {shown(file)}: {what}", "name one that is compiled for this fio")
 
 
 def fingerprint(build: Path) -> str:

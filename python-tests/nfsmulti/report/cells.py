@@ -204,8 +204,7 @@ def cpu_measure(run: Iterable[Cell]) -> Measure:
     return measures.MACHINE_CPU if any(map(measures.MACHINE_CPU, run)) else measures.JOBS_CPU
 
 
-# Of this machine itself, or of the guest that the run was made in.
-_OWN = re.compile(r"//(127\.|\[::1\]|10\.0\.2\.1[56]\b|\[fd02::15\])")
+_LOOPBACK = re.compile(r"//(127\.|\[::1\])")
 
 
 def client_cpu(summary: Summary) -> tuple[str, Take]:
@@ -217,7 +216,10 @@ def client_cpu(summary: Summary) -> tuple[str, Take]:
     def of_jobs(cell: Cell) -> float | None:
         return None if cell.factors.get("client") == "mount" else measures.JOBS_CPU(cell)
 
-    if summary.place.get("kind") != "pool" or _OWN.search(str(summary.place.get("pool"))):
+    place, pool = summary.place, str(summary.place.get("pool"))
+    # Earlier runs say "apart": they told the work of a guest's own server from all else.
+    shared = place.get("own_server") or place.get("apart") or _LOOPBACK.search(pool)
+    if place.get("kind") != "pool" or shared:
         return "fio's jobs", of_jobs
     cost = cpu_measure(summary.done)
     return "its whole machine" if cost is measures.MACHINE_CPU else "fio's jobs", cost

@@ -66,7 +66,7 @@ class Live:
         """Say it in a line, with a sparkline of the latest bandwidths."""
         rates = self.rates()
         words = [f"{number(rates['bytes'] / 1e6)} MB/s", f"{number(rates['ops'])} IOPS"]
-        if rates["ns"]:  # the mean time from a call to its reply
+        if rates["ops"] and rates["ns"]:  # the mean time from a call to its reply
             words.append(f"{number(rates['ns'] / rates['ops'] / 1e6)} ms")
         if any(bandwidths):
             most = max(bandwidths)

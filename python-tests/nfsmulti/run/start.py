@@ -19,7 +19,7 @@ from nfsmulti.arguments.parser import Parser
 from nfsmulti.errors import HarnessError
 from nfsmulti.folders import run_folder
 from nfsmulti.hosts import parse_hosts
-from nfsmulti.lab import LabConfig
+from nfsmulti.lab import LabConfig, guest
 from nfsmulti.machine import Level, links, rdma_devices
 from nfsmulti.paths import write_whole
 from nfsmulti.pool import read_pool
@@ -190,8 +190,10 @@ def _place(scenario: Story, plan: Plan) -> dict[str, Any]:
         hosts = {"hosts": [host.text for host in parse_hosts(plan.hosts)]} if plan.hosts else {}
         place: dict[str, Any] = {"kind": "pool", "pool": plan.pool, "limits": {}, **hosts}
         if not hosts:  # the devices that lead to its servers, with their rates in bit/s
-            addresses = (path.address for path in read_pool(plan.pool) if path.address)
+            addresses = [path.address for path in read_pool(plan.pool) if path.address]
             place["links"] = links(addresses)
+            if guest.inside() and set(addresses) <= {*guest.ADDRESSES, guest.ADDRESS6}:
+                place["own_server"] = True
         if plan.server_command and (memory := server_memory(plan.server_command)):
             files = file_bytes([cell.spec for cell in plan.cells])
             place |= {"server_memory": memory, "file_bytes": files}
