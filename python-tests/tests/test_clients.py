@@ -480,6 +480,19 @@ def _over(outcome: Outcome, operation: Nfs4) -> set[tuple[bytes, int]]:
     return {(call.session, call.connection) for call in outcome.calls(operation)}
 
 
+def test_clients_that_wait_for_others_to_begin_renew_their_leases(job: Run) -> None:
+    """A lease of a second, in which one client begins; its first SEQUENCE is no renewal."""
+    outcome = job(
+        version=4, nclients=3, client_start=1, client_name="m%d", filename="r",
+        terms=lambda: Terms(lease=1), **READING,
+    )  # fmt: skip
+    calls = outcome.calls(Nfs4.CREATE_SESSION, Nfs4.SEQUENCE)
+    machines = [call.credentials.machine for call in calls]
+    waited = calls[: machines.index("m2")]
+    renewals = [call for call in waited if call.procedure is Nfs4.SEQUENCE]
+    assert Counter(call.credentials.machine for call in renewals)["m1"] > 1
+
+
 def test_clients_that_wait_for_others_opens_renew_their_leases(job: Run) -> None:
     """One opens its file only when a grace period ends, after three leases."""
     begun: list[float] = []
