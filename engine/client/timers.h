@@ -40,8 +40,8 @@ static const uint64_t UNHEARD_MAX = 15 * SEC;
 /* A live host sends something at least this often: see unheard() in transport.h. */
 static const uint64_t HEARD_MAX = 10 * SEC;
 
-/* reconnect=linux: how long TCP repeats the SYN for a lost connection, where there is no lease. A
- * job's first connect fails sooner. */
+/* reconnect=linux: how long TCP repeats the SYN for a lost connection, or less by a shorter lease.
+ * A job's first connect fails sooner. */
 static const uint64_t LINUX_CONNECT = 180 * SEC;
 
 /* The major time-out (nfs(5), retrans), after which a soft call fails. */

@@ -447,9 +447,9 @@ static int step_conns(struct group *group, struct awaited *awaited)
 /*
  * Takes steps until all connections are done, from the first on: with nclients= a few at a time,
  * since servers queue few new connections, and Linux's closes the oldest of more than 64 that it
- * does not know yet. `opens`: all others get ticks and their replies meanwhile. `time`: gives up if
- * no further connection is done for so many nanoseconds; 0: no limit, since the steps end by
- * themselves.
+ * does not know yet. `opens`: all others get ticks and their replies meanwhile; one whose lease is
+ * due opens before its turn. `time`: gives up if no further connection is done for so many
+ * nanoseconds; 0: no limit, since the steps end by themselves.
  */
 static int await_conns(struct group *group, group_step *step, bool opens, uint64_t time,
 		       bool (*stop)(void))

@@ -49,8 +49,9 @@ struct gss_step {
 
 struct gss_mechanism_ops {
 	/* begin() starts the next context; feed() takes the server's reply. progress():
-	 * RPC_CONTEXT_ASKS: `token` is for the server; RPC_CONTEXT_READY: the new context is the
-	 * present one, the old one the earlier. */
+	 * RPC_CONTEXT_WAITS: ask again later; RPC_CONTEXT_ASKS: `token` is for the server;
+	 * RPC_CONTEXT_READY: it has made the new context's keys the present ones, with `sequence`,
+	 * and the old ones the earlier; RPC_CONTEXT_FAILED: `error` says why. free() frees keys. */
 	void (*begin)(struct gss_mechanism *mechanism);
 	void (*feed)(struct gss_mechanism *mechanism, const uint8_t *reply, uint32_t length);
 	enum rpc_context_state (*progress)(struct gss_mechanism *mechanism, struct gss_step *step);

@@ -86,7 +86,7 @@ def _receive(source: socket.socket, count: int) -> bytes:
     while len(data) < count:
         part = source.recv(count - len(data))
         if not part:
-            raise ConnectionResetError("the server closed the connection")
+            raise ConnectionResetError("the peer closed the connection")
         data += part
     return data
 

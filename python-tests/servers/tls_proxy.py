@@ -152,6 +152,7 @@ def _name_authority(context: ssl.SSLContext, authority: Path) -> None:
     openssl, at = _openssl_context(context)
     openssl.SSL_load_client_CA_file.restype = ctypes.c_void_p
     names = ctypes.c_void_p(openssl.SSL_load_client_CA_file(os.fsencode(authority)))
+    assert names.value, authority
     openssl.SSL_CTX_set_client_CA_list(at, names)
 
 
