@@ -7,7 +7,7 @@ import os
 import random
 import socket
 import struct
-from typing import Self
+from typing import Protocol, Self
 
 NFS, MOUNT = 100003, 100005
 CALL, RPC_VERSION, AUTH_NONE, AUTH_SYS, RPCSEC_GSS, AUTH_TLS = 0, 2, 0, 1, 6, 7
@@ -71,7 +71,14 @@ def marked(message: bytes) -> bytes:
     return xdr(LAST_FRAGMENT | len(message)) + message
 
 
-def receive_record(source: socket.socket) -> bytes:
+class Source(Protocol):
+    """What a record is received from: a socket, or one that waits before it takes more."""
+
+    def recv(self, count: int, /) -> bytes:
+        """Return as many bytes at most, b"" at the end."""
+
+
+def receive_record(source: Source) -> bytes:
     """Receive one record and give its message. OSError where the connection ends before."""
     message, last = b"", False
     while not last:
@@ -81,14 +88,14 @@ def receive_record(source: socket.socket) -> bytes:
     return message
 
 
-def _receive(source: socket.socket, count: int) -> bytes:
-    data = b""
+def _receive(source: Source, count: int) -> bytes:
+    data = bytearray()
     while len(data) < count:
         part = source.recv(count - len(data))
         if not part:
             raise ConnectionResetError("the peer closed the connection")
         data += part
-    return data
+    return bytes(data)
 
 
 class RpcError(Exception):

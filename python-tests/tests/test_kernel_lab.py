@@ -216,7 +216,7 @@ def test_a_wrong_clock_has_a_remedy(
         return 0
 
     kernel = SimpleNamespace(described=str, tree=SimpleNamespace(programs="/programs"))
-    monkeypatch.setattr(guest, "prepare", lambda: kernel)
+    monkeypatch.setattr(guest, "Machine", lambda: kernel)
     monkeypatch.setattr(guest, "_boot", boot)
     what = r"the guest's clock counts 30\.0 s in 10\.0 s"
     with pytest.raises(HarnessError, match=rf"^{what}\n  try again"):
@@ -228,7 +228,7 @@ def test_security_is_set_up_around_the_command(monkeypatch: pytest.MonkeyPatch) 
     """Where its programs are; what of these is missing is named before a boot."""
     scripts: list[str] = []
     kernel = SimpleNamespace(described=str, tree=SimpleNamespace(programs="/programs"))
-    monkeypatch.setattr(guest, "prepare", lambda: kernel)
+    monkeypatch.setattr(guest, "Machine", lambda: kernel)
     monkeypatch.setattr(guest, "_boot", lambda _, script, *__: scripts.append(script))
     monkeypatch.setattr(guest, "find", str)
     run_in_guest(["true"], GuestConfig(sec="krb5p", xprtsec="tls"))
@@ -236,7 +236,7 @@ def test_security_is_set_up_around_the_command(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("NFSMULTI_LAB_GUEST", "of a test")
     assert guest.described() == "of a test"
     monkeypatch.undo()
-    monkeypatch.setattr(guest, "prepare", lambda: kernel)
+    monkeypatch.setattr(guest, "Machine", lambda: kernel)
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     for config, program in (
         (GuestConfig(sec="krb5"), "krb5kdc"),

@@ -85,7 +85,7 @@ _WRONG = {
     "localaddr": "127.0.0.8", "xprtsec": "tls", "security": "krb5p",
 }  # fmt: skip
 _RIGHT = {
-    "version": 3, "proto": "tcp", "rsize": "16k", "wsize": "32k", "localaddr": "127.0.0.7",
+    "vers": 3, "proto": "tcp", "rsize": "16k", "wsize": "32k", "localaddr": "127.0.0.7",
     "xprtsec": "none", "sec": "sys",
 }  # fmt: skip
 

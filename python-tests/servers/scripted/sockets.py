@@ -27,6 +27,7 @@ from servers.scripted.protocol import (
 _HELD_SECONDS = 0.3
 _LINGER_NOT = struct.pack("ii", 1, 0)
 _POLL = 0.05
+_RECORD_MAX = 128 << 20
 
 Program = type[Nfs] | type[Mount]
 
@@ -82,14 +83,20 @@ class Connection:
         """Serve it to its end, which is an OSError."""
         try:
             while True:
-                while not self._host.reading.wait(_POLL):
-                    self._check()
-                data = receive_record(self._socket)
+                data = receive_record(self)
                 self._check()
                 if not self._closing:
                     self._handle(data)
         finally:
             self._ended.set()
+
+    def recv(self, count: int) -> bytes:
+        """Receive a part of a record, where the server reads."""
+        if count > _RECORD_MAX:
+            raise ConnectionAbortedError
+        while not self._host.reading.wait(_POLL):
+            self._check()
+        return self._socket.recv(count)
 
     def _check(self) -> None:
         if self._ended.is_set():
