@@ -150,7 +150,8 @@ def test_a_session_that_is_anothers_is_not_taken(
 ) -> None:
     """As from a slow server, which has told two connections one number for CREATE_SESSION.
 
-    A server that has one for all is asked three times more; one I/O gets on with one session.
+    A server that has one for all is asked three times more; one I/O gets on with one session. On a
+    busy machine the other connection may have a call as well, on the same slot: both then ask anew.
     """
 
     def grants_anothers(call: Call) -> Answer | None:
@@ -164,7 +165,8 @@ def test_a_session_that_is_anothers_is_not_taken(
     result = client(server, pool=server.pool(version=4), nconnect=2, size=size)
     done(result)
     assert said(result) == []
-    assert len(server.calls(Nfs4.CREATE_SESSION)) == _DATA_SESSION + (2 if times == 1 else 1 + 3)
+    created = len(server.calls(Nfs4.CREATE_SESSION)) - _DATA_SESSION
+    assert created == 2 if times == 1 else created >= 1 + 3
     pairs = {(call.session, call.connection) for call in server.calls(Nfs4.WRITE)}
     assert len(pairs) == len({session for session, _ in pairs}) == (2 if times == 1 else 1)
     _keeps_nothing(server)
