@@ -376,7 +376,10 @@ esac
     ["echo E: no network >&2; exit 100", "echo rubbish >linux-image_1_amd64.deb", "exit 0"],
 )
 def test_interrupted_download_leaves_no_tree(
-    download: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    download: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     apt = tmp_path / "apt-get"
     apt.write_text(_APT.format(download=download))
@@ -390,31 +393,7 @@ def test_interrupted_download_leaves_no_tree(
         with pytest.raises(MissingError, match=rf"(?s)kernel could not be fetched: .*{remedy}"):
             KernelTree.get()
         assert not (tmp_path / "lab/debian13").exists()
-
-
-def test_a_fetched_kernel_takes_the_place_of_an_earlier_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("NFSMULTI_NO_INSTALL", "0")
-    monkeypatch.setattr(machine, "FOLDER", tmp_path)
-    monkeypatch.setattr(machine, "_download", lambda *_: [])
-    monkeypatch.setattr(machine, "_complete", lambda _: None)
-    (tmp_path / "linux/boot").mkdir(parents=True)
-    machine._fetch(tmp_path / "debian13")
-    assert [file.name for file in tmp_path.iterdir()] == ["debian13"]
-    assert "nfsmulti: apt-get fetches Debian 13's kernel, for the" in capsys.readouterr().err
-
-
-def test_each_image_is_uncompressed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "usr/lib/modules").mkdir(parents=True)
-    (tmp_path / "boot").mkdir()
-    images = {tmp_path / f"boot/vmlinuz-{release}" for release in "12"}
-    for image in images:
-        image.touch()
-    uncompressed: list[Path] = []
-    monkeypatch.setattr(machine, "_uncompress", lambda image, _: uncompressed.append(image))
-    machine._complete(tmp_path)
-    assert set(uncompressed) == images
+        assert "nfsmulti: apt-get fetches Debian 13's kernel, for the" in capsys.readouterr().err
 
 
 def test_a_kernel_that_is_packed_otherwise(tmp_path: Path) -> None:

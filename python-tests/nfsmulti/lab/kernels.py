@@ -105,7 +105,7 @@ class KernelTree:
 
     @property
     def programs(self) -> Path:
-        """The folder of programs, if there are any, that the guest finds before this machine's."""
+        """The folder of programs that the guest finds before this machine's."""
         return self.folder / "programs"
 
     def modules_for(self, names: Sequence[str]) -> list[Path]:
@@ -152,7 +152,6 @@ def _fetch(folder: Path) -> None:
             f" {COMMAND} lab kernel -- true",
         ) from None
     partial.rename(folder)
-    shutil.rmtree(FOLDER / "linux", ignore_errors=True)  # Debian 12's, which earlier versions had
 
 
 def _download(folder: Path) -> list[Path]:
@@ -171,15 +170,12 @@ def _download(folder: Path) -> list[Path]:
 
 
 def _complete(folder: Path) -> None:
-    """See that modprobe finds modules in a package's files, and QEMU a kernel that boots fast."""
-    lib = folder / "lib"
-    if not lib.exists():
-        lib.symlink_to("usr/lib")
-    for modules in (lib / "modules").iterdir():
-        run(["depmod", "-b", str(folder), modules.name], timeout=_SECONDS).check()
-    if images := list((folder / "boot").glob("vmlinuz-*")):
-        debian13.make_runnable(_USED, folder / "programs")
-    for image in images:
+    """See that modprobe finds the modules of the one kernel, and QEMU an image that boots fast."""
+    (folder / "lib").symlink_to("usr/lib")
+    debian13.make_runnable(_USED, folder / "programs")
+    for image in (folder / "boot").glob("vmlinuz-*"):
+        release = image.name.removeprefix("vmlinuz-")
+        run(["depmod", "-b", str(folder), release], timeout=_SECONDS).check()
         _uncompress(image, folder / "programs/zstd")
 
 
