@@ -412,7 +412,8 @@ void client_lose(struct rpc_client *rpc, int error)
 		outages_lost(&rpc->counters->outages, rpc->link.down_since);
 	wait_again(rpc);
 	if (rpc->timing->reconnect == RECONNECT_LINUX && rpc->link.was_up)
-		rpc->link.connect_time = min_of(rpc->lease ?: LINUX_CONNECT, LINUX_CONNECT);
+		rpc->link.connect_time =
+			timer_linux_connect(rpc->protocol->lease ? rpc->protocol->lease(rpc) : 0);
 	link_retry_later(&rpc->link, rpc->setup_error);
 	if (rpc->outstanding && rpc->events->role(rpc) != CLIENT_REPLACED) {
 		if (was_up)

@@ -138,7 +138,6 @@ struct rpc_client {
 
 	void *state;	    /* the protocol's state of this connection */
 	void *renewal;	    /* the protocol's request that renews the lease */
-	uint64_t lease;	    /* the protocol's: ns that the server grants it; 0: there is none */
 	struct call *setup; /* the unanswered call of session set-up; in no list */
 	int setup_error;    /* a negative errno: set-up failed, and was logged; close the channel */
 	uint32_t setup_channels;    /* channels that failed set-up in a row with -EKEYEXPIRED */

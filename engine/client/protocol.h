@@ -121,6 +121,9 @@ struct protocol {
 			const struct call_result *result);
 	void (*tick)(struct rpc_client *rpc, uint64_t now);
 	uint64_t (*due)(const struct rpc_client *rpc);
+
+	/* The lease, as far as it is known, or 0. NULL: the protocol has none. */
+	uint64_t (*lease)(const struct rpc_client *rpc);
 };
 
 /* Bytes that the call's I/O has still to move. */

@@ -40,9 +40,13 @@ static const uint64_t UNHEARD_MAX = 15 * SEC;
 /* A live host sends something at least this often: see unheard() in transport.h. */
 static const uint64_t HEARD_MAX = 10 * SEC;
 
-/* reconnect=linux: how long TCP repeats the SYN for a lost connection, or less by a shorter lease.
- * A job's first connect fails sooner. */
-static const uint64_t LINUX_CONNECT = 180 * SEC;
+/* reconnect=linux: how long TCP repeats the SYN for a lost connection: 180 s, or a shorter `lease`
+ * (0: there is none), but at least 18 s (Linux's xs_tcp_set_connect_timeout()). A job's first
+ * connect fails sooner. */
+static inline uint64_t timer_linux_connect(uint64_t lease)
+{
+	return min_of(max_of(lease ?: UINT64_MAX, 18 * SEC), 180 * SEC);
+}
 
 /* The major time-out (nfs(5), retrans), after which a soft call fails. */
 static inline uint64_t timer_major(const struct rpc_timing *timing)

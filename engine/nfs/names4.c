@@ -73,7 +73,6 @@ static int walk_to_export(struct names *names, char **name)
 	if (error)
 		return error;
 	mine->client->lease_time = found.attributes.limits.lease_time;
-	names->rpc.lease = mine->client->lease_time * SEC;
 	error = names_walk_all(names, &root.handle, names->path->config.export, false, name);
 	if (!error)
 		names->export = root.handle;

@@ -615,7 +615,6 @@ enum preparation nfs4_client_prepare(struct rpc_client *rpc, struct rpc_request 
 	    (setup->base.done || (setup->operation == NFS4_CREATE_SESSION && setup->status)))
 		take_answer(state, rpc->clock->read(rpc->clock));
 	client = state->client; /* adopt() may have replaced it */
-	rpc->lease = client->lease_time * SEC;
 	if (!next_request(state)) {
 		client->busy = NULL;
 		client->reclaims = false;
@@ -736,6 +735,13 @@ int nfs4_path_check_trunking(struct nfs4_path *mine)
 
 /* --- the lease --- */
 
+uint64_t nfs4_client_lease(const struct rpc_client *rpc)
+{
+	const struct nfs4_state *state = rpc->state;
+
+	return state->client->lease_time * SEC;
+}
+
 /*
  * The clients of nclients= begin at almost the same time. If they also fell idle together, all
  * would renew their leases together: so the first renewal of each comes early by a part of its own.
@@ -744,7 +750,7 @@ uint64_t nfs4_client_due(const struct rpc_client *rpc)
 {
 	const struct nfs4_state *state = rpc->state;
 	const struct nfs4_client *client = state->client;
-	uint64_t time = client->lease_time * SEC / LEASE_PARTS;
+	uint64_t time = nfs4_client_lease(rpc) / LEASE_PARTS;
 
 	if (!time)
 		return UINT64_MAX;

@@ -226,3 +226,4 @@ void nfs4_client_recover(struct rpc_client *rpc, const struct call *call,
 /* Renews the lease where the session is idle and the connection prepared. */
 void nfs4_client_tick(struct rpc_client *rpc, uint64_t now);
 uint64_t nfs4_client_due(const struct rpc_client *rpc);
+uint64_t nfs4_client_lease(const struct rpc_client *rpc);

@@ -545,4 +545,5 @@ const struct protocol nfs4_protocol = {
 	.recover = nfs4_client_recover,
 	.tick = nfs4_client_tick,
 	.due = nfs4_client_due,
+	.lease = nfs4_client_lease,
 };
