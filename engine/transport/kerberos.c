@@ -165,15 +165,21 @@ static enum rpc_context_state progress(struct gss_mechanism *mechanism, struct g
 	*step = making->step;
 	if (making->progress != RPC_CONTEXT_READY)
 		return making->progress;
+	mechanism->next = making->keys;
+	return RPC_CONTEXT_READY;
+}
+
+static void adopt(struct gss_mechanism *mechanism)
+{
+	struct kerberos *kerberos = kerberos_of(mechanism);
+
 	krb5_wrap_end(mechanism->keys);
 	krb5_keys_free(mechanism->earlier);
 	mechanism->earlier = mechanism->keys;
-	mechanism->keys = making->keys;
-	mechanism->sequence = making->sequence;
-	making->keys = NULL;
-	step->error = NULL; /* freed with `making` */
+	mechanism->keys = mechanism->next;
+	mechanism->sequence = kerberos->making->sequence;
+	kerberos->making->keys = NULL;
 	leave(kerberos);
-	return RPC_CONTEXT_READY;
 }
 
 /* --- making and ending --- */
@@ -194,6 +200,7 @@ int kerberos_new(struct gss_mechanism **mechanism, const struct terms *terms)
 		.begin = begin,
 		.feed = feed,
 		.progress = progress,
+		.adopt = adopt,
 		.free = end,
 	};
 	struct kerberos *kerberos = calloc(1, sizeof(*kerberos));

@@ -105,20 +105,21 @@ static void set_lifetime(struct gss_context *context, uint64_t now, uint64_t lif
 }
 
 /*
- * With the new context's keys, checks the reply that completes the context. Calls sent with the
- * earlier context are answered with that context.
+ * With the new context's keys, checks the reply that completes the context. If that fails, the
+ * present context serves on. Calls sent with the earlier context are answered with that context.
  */
 static enum rpc_context_state open_context(struct gss_context *context, uint64_t now)
 {
+	struct gss_mechanism *mechanism = context->mechanism;
 	uint32_t window = htobe32(context->window_size);
 	const struct iovec part = {&window, sizeof(window)};
 
-	context->usable = false;
 	if (!context->next_handle.length)
 		return fail(context, "the server has sent no context handle");
-	if (!krb5_mic_ok(context->mechanism->keys, KRB5_ACCEPTOR, &part, 1, context->window_mic,
+	if (!krb5_mic_ok(mechanism->next, KRB5_ACCEPTOR, &part, 1, context->window_mic,
 			 context->window_mic_length))
 		return fail(context, "the reply that completes the context is not the server's");
+	mechanism->ops->adopt(mechanism);
 	context->handle = context->next_handle;
 	context->window = (struct gss_window){
 		.size = min_of(context->window_size, (uint32_t)GSS_WINDOW_MAX),

@@ -50,11 +50,13 @@ struct gss_step {
 struct gss_mechanism_ops {
 	/* begin() starts the next context; feed() takes the server's reply. progress():
 	 * RPC_CONTEXT_WAITS: ask again later; RPC_CONTEXT_ASKS: `token` is for the server;
-	 * RPC_CONTEXT_READY: it has made the new context's keys the present ones, with `sequence`,
-	 * and the old ones the earlier; RPC_CONTEXT_FAILED: `error` says why. free() frees keys. */
+	 * RPC_CONTEXT_READY: it has the new context's keys, in `next`; RPC_CONTEXT_FAILED: `error`
+	 * says why. adopt() may follow RPC_CONTEXT_READY: it makes these keys the present ones,
+	 * with `sequence`, and the old ones the earlier. free() frees keys. */
 	void (*begin)(struct gss_mechanism *mechanism);
 	void (*feed)(struct gss_mechanism *mechanism, const uint8_t *reply, uint32_t length);
 	enum rpc_context_state (*progress)(struct gss_mechanism *mechanism, struct gss_step *step);
+	void (*adopt)(struct gss_mechanism *mechanism);
 
 	void (*free)(struct gss_mechanism *mechanism);
 };
@@ -63,5 +65,6 @@ struct gss_mechanism {
 	const struct gss_mechanism_ops *ops;
 	struct krb5_keys *keys;	   /* of the present context; NULL: there is none */
 	struct krb5_keys *earlier; /* of the context before, for late replies */
+	struct krb5_keys *next;	   /* of the context that was made, and not adopted */
 	uint64_t sequence;	   /* of our next token */
 };

@@ -37,11 +37,11 @@ static enum rpc_context_state progress(struct gss_mechanism *mechanism, struct g
 	return token_was_sent ? RPC_CONTEXT_READY : RPC_CONTEXT_ASKS;
 }
 
-static void end(struct gss_mechanism *mechanism)
+static void keep(struct gss_mechanism *mechanism)
 {
 }
 
-static const struct gss_mechanism_ops ops = {begin, feed, progress, end};
+static const struct gss_mechanism_ops ops = {begin, feed, progress, keep, keep};
 static struct gss_mechanism mechanism = {.ops = &ops};
 
 /* aes128-cts-hmac-sha256-128: its tokens are made at once. */
@@ -51,7 +51,7 @@ static void make_keys(void)
 
 	if (!mechanism.keys)
 		expect(!krb5_keys_new(&mechanism.keys, 19, key, sizeof(key), false));
-	mechanism.earlier = mechanism.keys;
+	mechanism.earlier = mechanism.next = mechanism.keys;
 }
 
 /* --- what a server says --- */

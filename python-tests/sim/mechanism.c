@@ -62,7 +62,7 @@ static void begin(struct gss_mechanism *base)
 	struct mechanism *mechanism = mechanism_of(base);
 
 	mechanism->begins(mechanism);
-	mechanism->next_key = 0;
+	mechanism->next_keys.key = 0;
 	if (!get_ticket(mechanism)) {
 		work(mechanism, HAS_FAILED, kdc.terms.silence);
 		return;
@@ -81,7 +81,7 @@ static void feed(struct gss_mechanism *base, const uint8_t *reply, uint32_t leng
 
 	if (mechanism->state != WAITS_FOR_REPLY)
 		world_violated("a mechanism is given a token that it does not wait for");
-	if (mechanism->next_key) { /* the second round's: nothing is left to say */
+	if (mechanism->next_keys.key) { /* the second round's: nothing is left to say */
 		work(mechanism, HAS_MADE, kdc.terms.work);
 		return;
 	}
@@ -90,24 +90,29 @@ static void feed(struct gss_mechanism *base, const uint8_t *reply, uint32_t leng
 		return;
 	}
 	memcpy(token, reply, sizeof(token));
-	mechanism->next_key = token_key(mechanism->half, token[0]);
-	mechanism->token[0] = mechanism->next_key;
+	mechanism->next_keys.key = token_key(mechanism->half, token[0]);
+	mechanism->token[0] = mechanism->next_keys.key;
 	mechanism->token_length = sizeof(mechanism->token[0]);
 	work(mechanism, token[1] ? TELLS : HAS_MADE, kdc.terms.work);
 }
 
-static void take_context(struct mechanism *mechanism, struct gss_step *step)
+static uint64_t lifetime(const struct mechanism *mechanism)
 {
 	uint64_t now = world.clock.now;
 
+	return mechanism->ticket_end == UINT64_MAX ? UINT64_MAX
+						   : max_of(mechanism->ticket_end, now) - now;
+}
+
+static void adopt(struct gss_mechanism *base)
+{
+	struct mechanism *mechanism = mechanism_of(base);
+
 	mechanism->state = IDLE;
 	mechanism->earlier = mechanism->present;
-	mechanism->present.key = mechanism->next_key;
-	mechanism->made = now;
-	mechanism->lifetime = mechanism->ticket_end == UINT64_MAX
-				      ? UINT64_MAX
-				      : max_of(mechanism->ticket_end, now) - now;
-	step->lifetime = mechanism->lifetime;
+	mechanism->present = mechanism->next_keys;
+	mechanism->made = world.clock.now;
+	mechanism->lifetime = lifetime(mechanism);
 }
 
 static enum rpc_context_state progress(struct gss_mechanism *base, struct gss_step *step)
@@ -124,7 +129,7 @@ static enum rpc_context_state progress(struct gss_mechanism *base, struct gss_st
 		step->token = (const uint8_t *)mechanism->token;
 		step->length = mechanism->token_length;
 		return RPC_CONTEXT_ASKS;
-	case HAS_MADE: take_context(mechanism, step); return RPC_CONTEXT_READY;
+	case HAS_MADE: step->lifetime = lifetime(mechanism); return RPC_CONTEXT_READY;
 	default: return RPC_CONTEXT_FAILED;
 	}
 }
@@ -141,7 +146,7 @@ static void end(struct gss_mechanism *base)
 
 struct mechanism *mechanism_new(void)
 {
-	static const struct gss_mechanism_ops ops = {begin, feed, progress, end};
+	static const struct gss_mechanism_ops ops = {begin, feed, progress, adopt, end};
 	struct mechanism *mechanism = calloc(1, sizeof(*mechanism));
 
 	if (mechanism)
@@ -149,6 +154,7 @@ struct mechanism *mechanism_new(void)
 			.ops = &ops,
 			.keys = &mechanism->present,
 			.earlier = &mechanism->earlier,
+			.next = &mechanism->next_keys,
 		};
 	return mechanism;
 }

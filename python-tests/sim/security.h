@@ -55,10 +55,10 @@ enum mechanism_state { IDLE, WORKS, TELLS, WAITS_FOR_REPLY, HAS_MADE, HAS_FAILED
 
 struct mechanism {
 	struct gss_mechanism base;
-	struct krb5_keys present, earlier;
-	enum mechanism_state state, next; /* when its work is done */
+	struct krb5_keys present, earlier, next_keys; /* next_keys.key 0: it is not known yet */
+	enum mechanism_state state, next;	      /* when its work is done */
 	uint64_t work_until, ticket_end;
-	uint64_t half, next_key; /* of that one's key; 0: it is not known yet */
+	uint64_t half;		 /* of the key of the context in the making */
 	uint64_t made, lifetime; /* of the context */
 	uint64_t token[256];
 	uint32_t token_length;

@@ -355,13 +355,14 @@ def test_a_context_is_refused_for_a_while(client: Client, proxy: RecordProxy) ->
     assert len([line for line in told(result) if "denied the context" in line]) == 1
 
 
-def test_a_renewal_that_fails(local_fio: FioRunner, tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", [-5, 24], ids=["token", "verifier"])
+def test_a_renewal_that_fails(local_fio: FioRunner, tmp_path: Path, place: int) -> None:
     """The context in use serves on, and nothing is said."""
     with realm(Kerberos(lifetime=4)) as lab, before(lab) as proxy:
         client = Client(lab, local_fio, tmp_path, proxy)
         with client.start(**GOING_ON) as process:
             eventually(lambda: traces(process) > 10)
-            renewal = Fault(lambda reply: reply.is_init, lambda reply: flipped(reply, -5))
+            renewal = Fault(lambda reply: reply.is_init, lambda reply: flipped(reply, place))
             proxy.replies = renewal
             eventually(lambda: renewal.met)
             goes_on(process)
