@@ -286,7 +286,7 @@ static void mark_alive(struct rpc_client *rpc)
 	if (news)
 		rpc->events->health_changed(rpc);
 	if (rpc->prepared) /* refused session set-up does not reset the pauses between channels */
-		link_answered(&rpc->link);
+		rpc->link.retry_delay = 0;
 }
 
 /* Reads the clock once for all replies of one receive. */

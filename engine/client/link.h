@@ -42,14 +42,10 @@ int link_step(struct link *link, bool *came_up);
 /* Closes the channel, if there is one. `owed`: calls sent over it are unanswered. */
 void link_close(struct link *link, bool owed);
 
-/* Schedules the next channel. The pause grows from 0 to 1 s, until link_answered() resets it; with
- * jitter it is random, and with linux as timer_linux() has it. `refused`: the server has refused
- * session set-up over the latest channel. */
+/* Schedules the next channel. The pause grows from 0 to 1 s, until the owner sets retry_delay to 0
+ * again; with jitter it is random, and with linux as timer_linux() has it. `refused`: the server
+ * has refused session set-up over the latest channel. */
 void link_retry_later(struct link *link, bool refused);
-static inline void link_answered(struct link *link)
-{
-	link->retry_delay = 0;
-}
 
 /* True for errors that mean: the server broke the protocol. */
 static inline bool link_broke_protocol(int error)

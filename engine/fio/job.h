@@ -34,7 +34,7 @@ struct request {
 	uint32_t left; /* bytes not submitted; IO_COMMIT: ledgers not looked at; IO_META: 1 or 0 */
 	bool begun;    /* the first piece is cut: the spread has chosen a connection */
 	struct spread_piece piece;
-	struct meta_request meta; /* IO_META */
+	struct meta_choice meta; /* IO_META */
 
 	uint32_t pieces;	/* outstanding */
 	int error;		/* the first error, a positive errno */

@@ -254,74 +254,73 @@ struct entries_terms meta_job_terms(const struct meta_job *meta, const struct fi
 
 /* Chooses which entry, not one of the job's own, the I/O makes or removes. A new one is in the
  * directory of the entry that fio chose. */
-static void go_beside(struct meta_job *meta, struct meta_request *request, const struct io_u *io_u,
+static void go_beside(struct meta_job *meta, struct meta_choice *choice, const struct io_u *io_u,
 		      enum made_kind kind)
 {
 	struct made *made = &meta->made[io_u->file->fileno][kind];
 	struct entries_terms terms;
 
-	if (request->op == kinds[kind].remove && made->count) {
-		request->entry = made->entries[made->first];
+	if (choice->op == kinds[kind].remove && made->count) {
+		choice->entry = made->entries[made->first];
 		made->first = (made->first + 1) % made->size;
 		made->count--;
 		return;
 	}
-	meta->made_first += request->op == kinds[kind].remove;
-	request->op = kinds[kind].make;
+	meta->made_first += choice->op == kinds[kind].remove;
+	choice->op = kinds[kind].make;
 	terms = meta_job_terms(meta, io_u->file);
-	request->entry = entries_beside(&terms, request->entry, meta->turn++);
+	choice->entry = entries_beside(&terms, choice->entry, meta->turn++);
 }
 
-void meta_job_begins(struct meta_job *meta, struct meta_request *request, const struct io_u *io_u)
+void meta_job_begins(struct meta_job *meta, struct meta_choice *choice, const struct io_u *io_u)
 {
 	enum made_kind kind;
 
-	request->op = request->removes = draw(meta, io_u->ddir);
-	request->entry = io_u->offset / meta->td->o.min_bs[DDIR_READ];
-	if (meta->mix.beside && kind_of(request->op, &kind))
-		go_beside(meta, request, io_u, kind);
+	choice->op = choice->removes = draw(meta, io_u->ddir);
+	choice->entry = io_u->offset / meta->td->o.min_bs[DDIR_READ];
+	if (meta->mix.beside && kind_of(choice->op, &kind))
+		go_beside(meta, choice, io_u, kind);
 }
 
-void meta_job_issued(struct meta_job *meta, struct meta_request *request, uint64_t now,
-		     uint64_t lag)
+void meta_job_issued(struct meta_job *meta, struct meta_choice *choice, uint64_t now, uint64_t lag)
 {
 	if (!meta->begun)
 		meta->begun = now;
-	request->begun = now - lag;
+	choice->begun = now - lag;
 }
 
 /* Records a new entry. True where it was made for a removal, the next operation of the I/O. */
-static bool note_made(struct meta_job *meta, struct meta_request *request, const struct io_u *io_u)
+static bool note_made(struct meta_job *meta, struct meta_choice *choice, const struct io_u *io_u)
 {
 	enum made_kind kind;
 	struct made *made;
 
-	if (!kind_of(request->op, &kind) || request->op != kinds[kind].make)
+	if (!kind_of(choice->op, &kind) || choice->op != kinds[kind].make)
 		return false;
 	made = &meta->made[io_u->file->fileno][kind];
-	if (request->removes == request->op) {
+	if (choice->removes == choice->op) {
 		/* Without memory for its number, no removal finds the entry: it stays. */
 		if (made->count != made->size || grow(made))
-			made->entries[(made->first + made->count++) % made->size] = request->entry;
+			made->entries[(made->first + made->count++) % made->size] = choice->entry;
 		return false;
 	}
-	request->op = request->removes;
-	request->begun = meta->now;
+	choice->op = choice->removes;
+	choice->begun = meta->now;
 	return true;
 }
 
-bool meta_job_ends(struct meta_job *meta, struct meta_request *request, const struct io_u *io_u,
+bool meta_job_ends(struct meta_job *meta, struct meta_choice *choice, const struct io_u *io_u,
 		   int error)
 {
-	struct operations *operations = &meta->operations[request->op];
+	struct operations *operations = &meta->operations[choice->op];
 
 	meta->ended = meta->now;
 	if (error) {
 		operations->errors++;
 		return false;
 	}
-	histogram_add(&operations->latency, meta->now - request->begun);
-	return meta->mix.beside && note_made(meta, request, io_u);
+	histogram_add(&operations->latency, meta->now - choice->begun);
+	return meta->mix.beside && note_made(meta, choice, io_u);
 }
 
 uint64_t meta_job_left(const struct meta_job *meta, enum made_kind kind)

@@ -41,8 +41,8 @@ int meta_mix_check(struct thread_data *td);
 /* True where an I/O may do `op`. A removal makes an entry first where it finds none to remove. */
 bool meta_mix_does(const struct meta_mix *mix, enum meta_op op);
 
-/* One I/O of fio, in its request. */
-struct meta_request {
+/* What an I/O of fio does, in its request. */
+struct meta_choice {
 	enum meta_op op;
 	enum meta_op removes; /* META_REMOVE or META_RMDIR, if that follows `op`; else `op` */
 	uint64_t entry;
@@ -83,15 +83,14 @@ void meta_job_free(struct meta_job *meta);
 struct entries_terms meta_job_terms(const struct meta_job *meta, const struct fio_file *f);
 
 /* Called when fio has queued an I/O: chooses the I/O's operation and entry. */
-void meta_job_begins(struct meta_job *meta, struct meta_request *request, const struct io_u *io_u);
+void meta_job_begins(struct meta_job *meta, struct meta_choice *choice, const struct io_u *io_u);
 
 /* Called when the I/O was sent: at `now`, clock_now(), `lag` nanoseconds after it was due. */
-void meta_job_issued(struct meta_job *meta, struct meta_request *request, uint64_t now,
-		     uint64_t lag);
+void meta_job_issued(struct meta_job *meta, struct meta_choice *choice, uint64_t now, uint64_t lag);
 
 /* Called when the I/O's operation has ended at meta->now, with 0 or a positive errno. True: the
  * caller must send the I/O's next operation. */
-bool meta_job_ends(struct meta_job *meta, struct meta_request *request, const struct io_u *io_u,
+bool meta_job_ends(struct meta_job *meta, struct meta_choice *choice, const struct io_u *io_u,
 		   int error);
 
 /* meta_mix=: how many entries of a kind the job has made beside its own and not removed. */

@@ -10,7 +10,8 @@ extern inline uint32_t histogram_bin(uint64_t value);
 extern inline void histogram_count(struct histogram *histogram, uint32_t bin);
 extern inline void histogram_add(struct histogram *histogram, uint64_t value);
 
-uint64_t histogram_value(uint32_t bin)
+/* The middle of a bin's values. */
+static uint64_t histogram_value(uint32_t bin)
 {
 	uint32_t shift;
 

@@ -61,9 +61,6 @@ inline void histogram_add(struct histogram *histogram, uint64_t value)
 	histogram_count(histogram, histogram_bin(value));
 }
 
-/* The middle of a bin's values. */
-uint64_t histogram_value(uint32_t bin);
-
 /* Adds the counts of `one` to `sum`. */
 void histogram_join(struct histogram *sum, const struct histogram *one);
 

@@ -110,18 +110,17 @@ static bool choose(uint32_t number, struct io_u *io_u)
 
 /* --- what fio/meta_job.c and fio/metadata.c are to a job --- */
 
-void meta_job_begins(struct meta_job *meta, struct meta_request *request, const struct io_u *io_u)
+void meta_job_begins(struct meta_job *meta, struct meta_choice *choice, const struct io_u *io_u)
 {
-	request->op = request->removes = metadata.ios[io_u->index].op;
-	request->entry = metadata.ios[io_u->index].entry;
+	choice->op = choice->removes = metadata.ios[io_u->index].op;
+	choice->entry = metadata.ios[io_u->index].entry;
 }
 
-void meta_job_issued(struct meta_job *meta, struct meta_request *request, uint64_t now,
-		     uint64_t lag)
+void meta_job_issued(struct meta_job *meta, struct meta_choice *choice, uint64_t now, uint64_t lag)
 {
 }
 
-bool meta_job_ends(struct meta_job *meta, struct meta_request *request, const struct io_u *io_u,
+bool meta_job_ends(struct meta_job *meta, struct meta_choice *choice, const struct io_u *io_u,
 		   int error)
 {
 	return false;
