@@ -190,7 +190,8 @@ def test_bad_options_are_named(build_dir: Path) -> None:
         "--stall=5",
         "--stall=5:5",
         "--address=nowhere",
+        "--wrong",
     ):
         done = run([str(build_dir / "nfs-sink"), option], timeout=_SECONDS)
-        assert done.status == 1
+        assert done.status == 2
         assert option in done.stderr

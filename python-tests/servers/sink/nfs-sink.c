@@ -42,7 +42,11 @@ struct sink {
 	uint64_t connections;
 };
 
-__attribute__((noreturn, format(printf, 1, 2))) static void fail(const char *format, ...)
+/* Exit statuses: as the programs beside fio have them. */
+enum { FAILED = 1, WRONG_COMMAND_LINE = 2 };
+
+__attribute__((noreturn, format(printf, 2, 3))) static void fail(int status, const char *format,
+								 ...)
 {
 	va_list arguments;
 
@@ -51,7 +55,7 @@ __attribute__((noreturn, format(printf, 1, 2))) static void fail(const char *for
 	vfprintf(stderr, format, arguments);
 	va_end(arguments);
 	fprintf(stderr, "\n");
-	exit(1);
+	exit(status);
 }
 
 /* --- options --- */
@@ -64,8 +68,8 @@ static uint64_t number(const char *option, const char *text, uint64_t min, uint6
 	errno = 0;
 	value = strtoull(text, &end, 10);
 	if (errno || end == text || *end || value < min || value > max)
-		fail("--%s=%s: a number from %llu to %llu is wanted", option, text,
-		     (unsigned long long)min, (unsigned long long)max);
+		fail(WRONG_COMMAND_LINE, "--%s=%s: a number from %llu to %llu is wanted", option,
+		     text, (unsigned long long)min, (unsigned long long)max);
 	return value;
 }
 
@@ -81,7 +85,8 @@ static void parse_cpus(struct options *options, const char *text)
 		if (end != at && *end == '-')
 			last = strtoul(at = end + 1, &end, 10);
 		if (end == at || (*end && *end != ',') || last < first || last >= CPU_SETSIZE)
-			fail("--cpus=%s: a list such as 1 or 2,4-6 is wanted", text);
+			fail(WRONG_COMMAND_LINE, "--cpus=%s: a list such as 1 or 2,4-6 is wanted",
+			     text);
 		for (; first <= last && options->threads < THREADS_MAX; first++)
 			options->cpus[options->threads++] = (int)first;
 		at = end + 1;
@@ -96,7 +101,7 @@ static void parse_stall(struct stall *stall, const char *text)
 
 	if (sscanf(text, "%" SCNu64 ":%" SCNu64 "%c", &length, &every, &end) != 2 || !length ||
 	    length >= every || every > UINT32_MAX)
-		fail("--stall=%s: MS:EVERY is wanted, such as 500:5000", text);
+		fail(WRONG_COMMAND_LINE, "--stall=%s: MS:EVERY is wanted, such as 500:5000", text);
 	*stall = (struct stall){.length = length * MSEC, .every = every * MSEC};
 }
 
@@ -135,7 +140,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 	case 'S': parse_stall(&options->worker.stall, text); break;
 	case 's': options->worker.spin = true; break;
 	case 'n': options->count = true; break;
-	case ARGP_KEY_ARG: fail("'%s' is no option", text);
+	case ARGP_KEY_ARG: fail(WRONG_COMMAND_LINE, "'%s' is no option", text);
 	default: return ARGP_ERR_UNKNOWN;
 	}
 	return 0;
@@ -176,11 +181,11 @@ static int open_listener(const struct options *options)
 	int error = getaddrinfo(options->address, options->port, &hints, &found), fd;
 
 	if (error)
-		fail("--address=%s --port=%s: %s", options->address, options->port,
-		     gai_strerror(error));
+		fail(WRONG_COMMAND_LINE, "--address=%s --port=%s: %s", options->address,
+		     options->port, gai_strerror(error));
 	fd = listen_at(found, options->pacing);
 	if (fd < 0)
-		fail("cannot listen at %s, port %s: %s", options->address, options->port,
+		fail(FAILED, "cannot listen at %s, port %s: %s", options->address, options->port,
 		     strerror(errno));
 	freeaddrinfo(found);
 	return fd;
@@ -197,10 +202,10 @@ static void say_ready(int listener)
 	if (getsockname(listener, (struct sockaddr *)&address, &length) ||
 	    getnameinfo((struct sockaddr *)&address, length, host, sizeof(host), port, sizeof(port),
 			NI_NUMERICHOST | NI_NUMERICSERV))
-		fail("cannot tell where it listens");
+		fail(FAILED, "cannot tell where it listens");
 	snprintf(owner, sizeof(owner), "nfs-sink %.50s:%.10s", host, port);
 	if (!service_init(owner))
-		fail("no memory");
+		fail(FAILED, "no memory");
 	printf("{\"address\": \"%s\", \"nfsport\": %s, \"mountport\": %s}\n", host, port, port);
 	fflush(stdout);
 }
@@ -286,7 +291,7 @@ static int open_signals(void)
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 	fd = signalfd(-1, &signals, SFD_CLOEXEC);
 	if (fd < 0)
-		fail("signalfd: %s", strerror(errno));
+		fail(FAILED, "signalfd: %s", strerror(errno));
 	return fd;
 }
 
@@ -324,7 +329,7 @@ static void start_workers(struct sink *sink)
 		config.cpu = options->cpus[i];
 		error = worker_start(&sink->workers[i], &config);
 		if (error)
-			fail("cannot start a thread on processor %d: %s", config.cpu,
+			fail(FAILED, "cannot start a thread on processor %d: %s", config.cpu,
 			     strerror(-error));
 	}
 }
@@ -345,7 +350,7 @@ int main(int argc, char **argv)
 	static const struct argp argp = {.options = rows, .parser = parse_option, .doc = about};
 	struct pollfd polled[2];
 
-	argp_err_exit_status = 2; /* as the programs beside fio have it */
+	argp_err_exit_status = WRONG_COMMAND_LINE;
 	argp_parse(&argp, argc, argv, 0, NULL, &sink.options);
 	if (!sink.options.threads)
 		sink.options.cpus[sink.options.threads++] = -1;
