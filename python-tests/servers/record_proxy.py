@@ -22,13 +22,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Self
 
+from servers import rpc
 from servers.listening import Listener, connect
-from servers.rpc import AUTH_NONE, RPCSEC_GSS, marked, receive_record, xdr
 
 INIT = 1
-TOOWEAK, CREDPROBLEM, CTXPROBLEM = 5, 13, 14
-GARBAGE_ARGS, SYSTEM_ERR = 4, 5
-_REPLY, _ACCEPTED, _DENIED, _AUTH_ERROR = 1, 0, 1, 1
 _BULK = 4000  # bytes: what is longer has data of I/O
 
 
@@ -41,7 +38,7 @@ class Connection:
 
     def send(self, to: socket.socket, data: bytes) -> None:
         """Send one record, whole."""
-        self.send_stream(to, marked(data))
+        self.send_stream(to, rpc.record(data))
 
     def send_stream(self, to: socket.socket, data: bytes) -> None:
         """Send bytes that bring their own record marks, right or wrong."""
@@ -75,7 +72,7 @@ class Record:
     @property
     def is_gss(self) -> bool:
         """Whether a call has Kerberos's credentials."""
-        return self.word(6) == RPCSEC_GSS
+        return self.word(6) == rpc.RPCSEC_GSS
 
     @property
     def gss_procedure(self) -> int | None:
@@ -102,34 +99,27 @@ class Record:
         """Where the results of a reply that was accepted begin."""
         return self.verifier_at + 5
 
-    @property
-    def window(self) -> int:
-        """How far numbers may go, in the answer to a call that makes a context (5.2.3.1)."""
-        results = self.results_at // 4
-        handle = (self.word(results) + 3) // 4
-        return self.word(results + 1 + handle + 2)
-
     def go_on(self) -> None:
         """Send it where it was to go."""
         connection = self.connection
         connection.send(connection.client if self.call else connection.server, self.data)
 
     def answer(self, reply: bytes) -> list[bytes]:
-        """Answer a call in the server's place, with what follows the xid: nothing of it goes on."""
-        self.connection.send(self.connection.client, self.data[:4] + reply)
+        """Answer a call in the server's place, by what follows xid and REPLY: it does not go on."""
+        self.connection.send(self.connection.client, rpc.message(self.xid, reply))
         return []
 
-    def deny(self, auth_stat: int) -> list[bytes]:
+    def deny(self, auth_stat: rpc.AuthStat) -> list[bytes]:
         """Answer a call MSG_DENIED."""
-        return self.answer(xdr(_REPLY, _DENIED, _AUTH_ERROR, auth_stat))
+        return self.answer(rpc.denied(auth_stat))
 
-    def fail(self, accept_stat: int) -> list[bytes]:
+    def fail(self, accept_stat: rpc.AcceptStat) -> list[bytes]:
         """Answer a call by an RPC error, MSG_ACCEPTED, that has no verifier."""
-        return self.answer(xdr(_REPLY, _ACCEPTED, AUTH_NONE, b"", accept_stat))
+        return self.answer(rpc.accepted(accept_stat))
 
     def refuse_context(self, major: int, minor: int) -> list[bytes]:
         """Answer a call that makes a context by a status of GSS-API (RFC 2203, 5.2.3.1)."""
-        return self.answer(xdr(_REPLY, _ACCEPTED, AUTH_NONE, b"", 0, b"", major, minor, 0, b""))
+        return self.answer(rpc.accepted(rpc.AcceptStat.SUCCESS, rpc.xdr(b"", major, minor, 0, b"")))
 
 
 Hook = Callable[[Record], Iterable[bytes]]
@@ -206,7 +196,7 @@ class RecordProxy:
     def _pump(self, connection: Connection, source: socket.socket, to: socket.socket) -> None:
         with contextlib.suppress(OSError, EOFError):
             while True:
-                for data in self._becomes(connection, source, receive_record(source)):
+                for data in self._becomes(connection, source, rpc.receive_record(source)):
                     connection.send(to, data)
         connection.cut()
 

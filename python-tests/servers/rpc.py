@@ -7,15 +7,18 @@ import os
 import random
 import socket
 import struct
+from enum import IntEnum
 from typing import Protocol, Self
 
 NFS, MOUNT = 100003, 100005
-CALL, RPC_VERSION, AUTH_NONE, AUTH_SYS, RPCSEC_GSS, AUTH_TLS = 0, 2, 0, 1, 6, 7
+CALL, REPLY, RPC_VERSION = 0, 1, 2
+AUTH_NONE, AUTH_SYS, RPCSEC_GSS, AUTH_TLS = 0, 1, 6, 7
 STARTTLS = b"STARTTLS"
-LAST_FRAGMENT = 1 << 31
+_ACCEPTED, _DENIED = 0, 1
+_RPC_MISMATCH, _AUTH_ERROR = 0, 1
+_LAST_FRAGMENT = 1 << 31
 
 _TIMEOUT_SECONDS = 10.0  # a busy server may stand still for some
-_DENIED, _PROGRAM_MISMATCH = 1, 2
 
 
 class Hyper(int):
@@ -66,9 +69,72 @@ class Results:
         return taken
 
 
-def marked(message: bytes) -> bytes:
-    """Return a message as a record of one fragment (RFC 5531, 11)."""
-    return xdr(LAST_FRAGMENT | len(message)) + message
+# --- replies, and records ---
+
+
+class AcceptStat(IntEnum):
+    """What became of a call that was accepted (RFC 5531, 9)."""
+
+    SUCCESS = 0
+    PROG_UNAVAIL = 1
+    PROG_MISMATCH = 2
+    PROC_UNAVAIL = 3
+    GARBAGE_ARGS = 4
+    SYSTEM_ERR = 5
+
+
+class AuthStat(IntEnum):
+    """Why a caller was not let in (RFC 5531, 9)."""
+
+    BADCRED = 1
+    REJECTEDCRED = 2
+    TOOWEAK = 5
+    FAILED = 7
+    CREDPROBLEM = 13  # RPCSEC_GSS (RFC 2203, 5.3.3.3)
+    CTXPROBLEM = 14
+
+
+def accepted(stat: int, results: bytes = b"", verifier: bytes = b"") -> bytes:
+    """Return what follows xid and REPLY of an accepted call; PROG_MISMATCH has low, high."""
+    if stat is AcceptStat.PROG_MISMATCH and not results:
+        results = xdr(4, 4)
+    return xdr(_ACCEPTED, AUTH_NONE, verifier, stat) + results
+
+
+def denied(stat: int) -> bytes:
+    """Return what follows xid and REPLY where the caller is not let in."""
+    return xdr(_DENIED, _AUTH_ERROR, stat)
+
+
+def rpc_mismatch(low: int, high: int) -> bytes:
+    """Return what follows xid and REPLY where the server speaks RPC versions `low` to `high`."""
+    return xdr(_DENIED, _RPC_MISMATCH, low, high)
+
+
+def message(xid: int, rest: bytes, message_type: int = REPLY) -> bytes:
+    """Return a whole RPC message."""
+    return xdr(xid, message_type) + rest
+
+
+def mark(length: int, *, last: bool = True) -> bytes:
+    """Return a record mark (RFC 5531, 11)."""
+    return xdr(length | (_LAST_FRAGMENT if last else 0))
+
+
+def record(data: bytes, fragments: tuple[int, ...] = ()) -> bytes:
+    """Return a record: one fragment, or fragments of the given sizes, over and over.
+
+    A size of 0 makes an empty fragment. Where none but empty ones are wanted, they come first.
+    """
+    if not any(fragments):
+        return b"".join([mark(0, last=False)] * len(fragments)) + mark(len(data)) + data
+    parts, at, turn = [], 0, 0
+    while True:
+        part = data[at : at + fragments[turn % len(fragments)]]
+        at, turn = at + len(part), turn + 1
+        parts += [mark(len(part), last=at == len(data)), part]
+        if at == len(data):
+            return b"".join(parts)
 
 
 class Source(Protocol):
@@ -83,8 +149,8 @@ def receive_record(source: Source) -> bytes:
     message, last = b"", False
     while not last:
         mark = int.from_bytes(_receive(source, 4), "big")
-        last = bool(mark & LAST_FRAGMENT)
-        message += _receive(source, mark & ~LAST_FRAGMENT)
+        last = bool(mark & _LAST_FRAGMENT)
+        message += _receive(source, mark & ~_LAST_FRAGMENT)
     return message
 
 
@@ -124,7 +190,7 @@ class RpcClient:
         self._xid = (self._xid + 1) & 0xFFFFFFFF
         header = (self._xid, CALL, RPC_VERSION, self._program, self._version, procedure)
         call = xdr(*header, AUTH_SYS, self._credentials(), AUTH_NONE, b"") + arguments
-        self._socket.sendall(marked(call))
+        self._socket.sendall(record(call))
         return self._reply()
 
     def __enter__(self) -> Self:
@@ -147,7 +213,7 @@ class RpcClient:
         reply.word()
         reply.opaque()
         status = reply.word()
-        if status == _PROGRAM_MISMATCH:
+        if status == AcceptStat.PROG_MISMATCH:
             raise RpcError(f"offers versions {reply.word()} to {reply.word()}")
         if status:
             raise RpcError(f"did not accept the call (accept status {status})")

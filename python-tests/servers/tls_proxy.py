@@ -30,10 +30,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+from servers import rpc
 from servers.listening import Listener, connect
-from servers.rpc import AUTH_NONE, AUTH_TLS, STARTTLS, marked, receive_record, xdr
 
-_REPLY, _ACCEPTED, _DENIED, _AUTH_ERROR, _REJECTEDCRED = 1, 0, 1, 1, 2
 _HEADER = struct.Struct(">10I")  # of a call without credentials
 _CHUNK = 1 << 18
 
@@ -206,28 +205,29 @@ class TlsProxy:
             self._open.discard(client)
 
     def _answer_probe(self, client: socket.socket) -> None:
-        fault, call = self.fault, receive_record(client)
+        fault, call = self.fault, rpc.receive_record(client)
         xid, *_, flavor, _, _, _ = _HEADER.unpack_from(call)
-        if flavor != AUTH_TLS or len(call) != _HEADER.size:
+        if flavor != rpc.AUTH_TLS or len(call) != _HEADER.size:
             self.clear += call
             if self.takes_clear:
-                self._pump_from(client, marked(call))
+                self._pump_from(client, rpc.record(call))
             return
         self.probes += 1
         if fault is Fault.OTHER_XID:
             xid ^= 1
         if fault is Fault.DENIED:
-            reply = xdr(xid, _REPLY, _DENIED, _AUTH_ERROR, _REJECTEDCRED)
+            said = rpc.denied(rpc.AuthStat.REJECTEDCRED)
         elif fault is Fault.WITHOUT_WORD:
-            reply = xdr(xid, _REPLY, _ACCEPTED, AUTH_NONE, b"", 0)
+            said = rpc.accepted(rpc.AcceptStat.SUCCESS)
         else:
-            reply = xdr(xid, _REPLY, _ACCEPTED, AUTH_NONE, STARTTLS, 0)
+            said = rpc.accepted(rpc.AcceptStat.SUCCESS, verifier=rpc.STARTTLS)
+        reply = rpc.message(xid, said)
         if fault is Fault.CLOSED:
             return
         if fault is Fault.FRAGMENT:
-            client.sendall(xdr(len(reply)) + reply)
+            client.sendall(rpc.mark(len(reply), last=False) + reply)
         elif fault is not Fault.SILENT:
-            client.sendall(marked(reply))
+            client.sendall(rpc.record(reply))
         if fault in (Fault.DENIED, Fault.WITHOUT_WORD, Fault.SILENT):
             while data := client.recv(_CHUNK):
                 self.clear += data

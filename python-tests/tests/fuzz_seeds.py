@@ -16,25 +16,22 @@ import test_pool
 import test_rpcrdma
 
 from nfsmulti.paths import PYTHON_TESTS
-from servers.rpc import AUTH_NONE, STARTTLS, xdr
-from servers.scripted.protocol import (
+from servers.rpc import (
+    STARTTLS,
     AcceptStat,
     AuthStat,
-    Nfs,
     accepted,
     denied,
     mark,
     message,
     record,
+    xdr,
 )
+from servers.scripted import Nfs
 
 _XID = 0x01020304
 _ATTRIBUTES, _NO_ATTRIBUTES = struct.pack(">I84x", 1), bytes(4)
 _NOBODYS, _BROKEN, _AGAIN, _DROPPED = 1 << 31, 1 << 30, 1 << 29, 1 << 28
-
-
-def _words(*values: int) -> bytes:
-    return struct.pack(f">{len(values)}I", *values)
 
 
 def _stream(records: bytes, sizes: Sequence[int] = (255,)) -> bytes:
@@ -44,7 +41,7 @@ def _stream(records: bytes, sizes: Sequence[int] = (255,)) -> bytes:
 
 def _message(head: int, bulk: int, kind: int = 0, rest: int = 0) -> bytes:
     """Return a message for record.c: a head of 8 bytes and more, bulk data, a rest."""
-    return _words(head - 8, bulk | kind) + bytes(head - 8) + bytes(bulk) + bytes(rest)
+    return xdr(head - 8, bulk | kind) + bytes(head - 8) + bytes(bulk) + bytes(rest)
 
 
 _RECORDS = (
@@ -60,18 +57,16 @@ _RECORDS = (
 )
 
 # Directories' pages.
-_READDIR3 = (
-    _words(1, 0, 5, 2) + b"e4\0\0" + _words(0, 3, 1, 0, 6, 5) + b"e4.13\0\0\0" + _words(0, 4)
-)
-_READDIR4 = _words(1, 0, 3, 2) + b"e4\0\0" + _words(0, 0, 1, 0, 4, 2) + b"r5\0\0" + _words(1, 0, 0)
+_READDIR3 = xdr(1, 0, 5, 2) + b"e4\0\0" + xdr(0, 3, 1, 0, 6, 5) + b"e4.13\0\0\0" + xdr(0, 4)
+_READDIR4 = xdr(1, 0, 3, 2) + b"e4\0\0" + xdr(0, 0, 1, 0, 4, 2) + b"r5\0\0" + xdr(1, 0, 0)
 _READDIR, _RENAME, _ACCESS, _SETATTR = 26, 29, 3, 34
 _BODIES = [
     *((body.operation.value, body.result) for body in test_nfs4_codec.BODIES.values()),
-    (_READDIR, _words(_READDIR, 0) + b"verifier" + _READDIR4 + _words(0, 1)),
-    (_READDIR, _words(_READDIR, 10027)),
-    (_RENAME, _words(_RENAME, 0) + 2 * _words(1, 0, 2, 0, 3)),
-    (_ACCESS, _words(_ACCESS, 0, 63, 31)),
-    (_SETATTR, _words(_SETATTR, 13, 0)),
+    (_READDIR, xdr(_READDIR, 0) + b"verifier" + _READDIR4 + xdr(0, 1)),
+    (_READDIR, xdr(_READDIR, 10027)),
+    (_RENAME, xdr(_RENAME, 0) + 2 * xdr(1, 0, 2, 0, 3)),
+    (_ACCESS, xdr(_ACCESS, 0, 63, 31)),
+    (_SETATTR, xdr(_SETATTR, 13, 0)),
 ]
 
 
@@ -81,11 +76,11 @@ def _results() -> list[bytes]:
     names = re.findall(r"NFS4_(\w+)", source.partition("}")[0])
     numbers = test_nfs4_codec.OPERATIONS
     places = {numbers[f"NFS4_{name}"]: place for place, name in enumerate(names)}
-    seeds = [bytes(1) + _words(10021, 0, 0)]
+    seeds = [bytes(1) + xdr(10021, 0, 0)]
     for operation, result in _BODIES:
         if operation in places:
             status = int.from_bytes(result[4:8])
-            seeds.append(bytes([1, places[operation]]) + _words(status, 0, 1) + result)
+            seeds.append(bytes([1, places[operation]]) + xdr(status, 0, 1) + result)
     return seeds
 
 
@@ -124,14 +119,14 @@ _CLIENTS = (
     _init(handle=bytes(129)),
     _init(handle=b""),
     _init(major=128),
-    bytes([5, 1, 0]) + _some(_words(4) + b"ctx1" + _words(0, 0, 32, 0)),
+    bytes([5, 1, 0]) + _some(xdr(4) + b"ctx1" + xdr(0, 0, 32, 0)),
 )
 
 # TLS: how fuzz/tls.c is to read what follows.
 _PROBE, _RECORD, _WITHOUT_TYPE, _OTHER_LEVEL, _OTHER_KIND, _NONE = range(6)
 _ALERT, _HANDSHAKE = 21, 22
-_TICKET, _KEY_UPDATE = _words(4 << 24 | 9) + bytes(9), _words(24 << 24 | 1) + b"\0"
-_OFFER = record(message(_XID, xdr(0, AUTH_NONE, STARTTLS, 0)))
+_TICKET, _KEY_UPDATE = xdr(4 << 24 | 9) + bytes(9), xdr(24 << 24 | 1) + b"\0"
+_OFFER = record(message(_XID, accepted(AcceptStat.SUCCESS, verifier=STARTTLS)))
 
 
 def _said(form: int, choice: int, what: bytes = b"") -> bytes:
@@ -157,9 +152,9 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
     "message": tuple(message(_XID, rest) for rest in test_codec.REPLIES),
     "nfs3": (
         *(bytes([_DATA_PATH.index(one.procedure)]) + one.sent for one in test_codec.results()),
-        b"\x07" + _words(0) + _ATTRIBUTES + b"verifier" + _READDIR3 + _words(0, 1),
-        b"\x07" + _words(0) + _NO_ATTRIBUTES + b"verifier" + _words(0, 0),
-        b"\x07" + _words(10003) + _NO_ATTRIBUTES,
+        b"\x07" + xdr(0) + _ATTRIBUTES + b"verifier" + _READDIR3 + xdr(0, 1),
+        b"\x07" + xdr(0) + _NO_ATTRIBUTES + b"verifier" + xdr(0, 0),
+        b"\x07" + xdr(10003) + _NO_ATTRIBUTES,
     ),
     "nfs4": tuple(_results()),
     "pool": (
@@ -193,9 +188,9 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
                 _TICKET * 2 + _KEY_UPDATE,
                 _TICKET[:-1],
                 _TICKET + _TICKET[:3],
-                _words(4 << 24 | 0xFFFFFF),
+                xdr(4 << 24 | 0xFFFFFF),
                 _KEY_UPDATE,
-                _words(1 << 24),
+                xdr(1 << 24),
             )
         ),
         _said(_RECORD, 23, b"data"),

@@ -12,16 +12,18 @@ from typing import NamedTuple
 import pytest
 from engine_c import CONSTANTS, CData, Guarded, ffi, name_of, read, text, text_of, value, zeros
 
-from servers.scripted.protocol import (
+from servers.rpc import (
     AcceptStat,
     AuthStat,
-    Nfs,
-    Status,
+    Fixed,
+    Hyper,
     accepted,
     denied,
     message,
     rpc_mismatch,
+    xdr,
 )
+from servers.scripted import Nfs, Status
 
 U32, U64 = 2**32 - 1, 2**64 - 1
 _VERIFIER = b"verifier"
@@ -32,18 +34,13 @@ pytestmark = pytest.mark.timeout(method="thread")
 # --- RPC headers ---
 
 
-def with_verifier(stat: int, verifier: bytes, rest: bytes = b"") -> bytes:
-    pad = bytes(-len(verifier) % 4)
-    return struct.pack(">3I", 0, 9, len(verifier)) + verifier + pad + struct.pack(">I", stat) + rest
-
-
 # What follows xid and REPLY, and what that means: verdict, auth_stat, low, high, errno, words.
 REPLIES: dict[bytes, tuple[str, int, int, int, int, str]] = {
     accepted(AcceptStat.SUCCESS): ("RPC_SUCCESS", 0, 0, 0, 0, ""),
-    with_verifier(0, b"v" * 399): ("RPC_SUCCESS", 0, 0, 0, 0, ""),
-    with_verifier(0, b"v" * 400): ("RPC_SUCCESS", 0, 0, 0, 0, ""),
+    accepted(AcceptStat.SUCCESS, verifier=b"v" * 399): ("RPC_SUCCESS", 0, 0, 0, 0, ""),
+    accepted(AcceptStat.SUCCESS, verifier=b"v" * 400): ("RPC_SUCCESS", 0, 0, 0, 0, ""),
     accepted(AcceptStat.PROG_UNAVAIL): ("RPC_PROG_UNAVAIL", 0, 0, 0, 93, "does not offer NFS"),
-    with_verifier(2, b"v", struct.pack(">2I", 4, U32)): (
+    accepted(AcceptStat.PROG_MISMATCH, xdr(4, U32), b"v"): (
         "RPC_PROG_MISMATCH", 0, 4, U32, errno.EPROTONOSUPPORT,
         "versions 4 to 4294967295, not 3 (PROG_MISMATCH): version= chooses another",
     ),
@@ -55,15 +52,15 @@ REPLIES: dict[bytes, tuple[str, int, int, int, int, str]] = {
     denied(AuthStat.TOOWEAK): (
         "RPC_AUTH_ERROR", 5, 0, 0, errno.EACCES, "(AUTH_TOOWEAK): it may want a reserved source",
     ),
-    struct.pack(">3I", 1, 1, U32): ("RPC_AUTH_ERROR", U32, 0, 0, errno.EACCES, "unknown auth_stat"),
+    xdr(1, 1, U32): ("RPC_AUTH_ERROR", U32, 0, 0, errno.EACCES, "unknown auth_stat"),
 }  # fmt: skip
 _NO_REPLIES: dict[str, bytes] = {
-    "accept_stat 6": struct.pack(">4I", 0, 0, 0, 6),
-    "accept_stat 2^32-1": struct.pack(">4I", 0, 0, 0, U32),
-    "a verifier of 401 bytes": struct.pack(">3I", 0, 0, 401) + bytes(500),
-    "a verifier of 4 GiB": struct.pack(">3I", 0, 0, U32) + bytes(500),
-    "neither accepted nor denied": struct.pack(">I", 2),
-    "reject_stat 2": struct.pack(">2I", 1, 2),
+    "accept_stat 6": xdr(0, 0, 0, 6),
+    "accept_stat 2^32-1": xdr(0, 0, 0, U32),
+    "a verifier of 401 bytes": xdr(0, 0, 401) + bytes(500),
+    "a verifier of 4 GiB": xdr(0, 0, U32) + bytes(500),
+    "neither accepted nor denied": xdr(2),
+    "reject_stat 2": xdr(1, 2),
 }
 
 
@@ -126,32 +123,28 @@ _FILE, _DIRECTORY = b"a file", b"a directory"
 _NAME, _OTHER = b"name", b"other"
 
 
-def opaque(data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + data + bytes(-len(data) % 4)
-
-
 def attributes(mode: int) -> bytes:
     """Return a sattr3 (2.6) that sets a mode alone."""
-    return struct.pack(">7I", 1, mode, 0, 0, 0, 0, 0)
+    return xdr(1, mode, 0, 0, 0, 0, 0)
 
 
-_PLACE = opaque(_DIRECTORY) + opaque(_NAME)  # diropargs3
+_PLACE = xdr(_DIRECTORY, _NAME)  # diropargs3
 # What RFC 1813, 3.3 makes of each procedure but those of the data path: number and arguments.
 _CALLS: dict[str, tuple[int, bytes]] = {
-    "GETATTR": (1, opaque(_FILE)),
-    "SETATTR": (2, opaque(_FILE) + struct.pack(">7I", 0, 0, 0, 0, 0, 1, 0)),  # mtime, no guard
+    "GETATTR": (1, xdr(_FILE)),
+    "SETATTR": (2, xdr(_FILE, 0, 0, 0, 0, 0, 1, 0)),  # mtime, no guard
     "LOOKUP": (3, _PLACE),
-    "ACCESS": (4, opaque(_FILE) + struct.pack(">I", 0x3F)),
-    "CREATE": (8, _PLACE + struct.pack(">I", 1) + attributes(0o644)),  # GUARDED
+    "ACCESS": (4, xdr(_FILE, 0x3F)),
+    "CREATE": (8, _PLACE + xdr(1) + attributes(0o644)),  # GUARDED
     "MKDIR": (9, _PLACE + attributes(0o755)),
-    "SYMLINK": (10, _PLACE + attributes(0o777) + opaque(b"nowhere")),
+    "SYMLINK": (10, _PLACE + attributes(0o777) + xdr(b"nowhere")),
     "REMOVE": (12, _PLACE),
     "RMDIR": (13, _PLACE),
-    "RENAME": (14, _PLACE + opaque(_DIRECTORY) + opaque(_OTHER)),
-    "LINK": (15, opaque(_FILE) + opaque(_DIRECTORY) + opaque(_OTHER)),
-    "READDIR": (16, opaque(_DIRECTORY) + struct.pack(">Q8sI", 5, b"verifier", 4096)),
-    "FSSTAT": (18, opaque(_FILE)),
-    "FSINFO": (19, opaque(_FILE)),
+    "RENAME": (14, _PLACE + xdr(_DIRECTORY, _OTHER)),
+    "LINK": (15, xdr(_FILE, _DIRECTORY, _OTHER)),
+    "READDIR": (16, xdr(_DIRECTORY, Hyper(5), Fixed(b"verifier"), 4096)),
+    "FSSTAT": (18, xdr(_FILE)),
+    "FSINFO": (19, xdr(_FILE)),
 }
 ffi.cdef("uint8_t *nfs3_put_call(struct xdr_out *, const struct meta_arguments *);")
 
@@ -159,11 +152,11 @@ ffi.cdef("uint8_t *nfs3_put_call(struct xdr_out *, const struct meta_arguments *
 def test_calls_of_the_data_path(testlib: CData) -> None:
     """Up to a WRITE's data, of which there is none here."""
     for handle in (_FILE, b"h" * 64):
-        file, begin = ffi.new("struct nfs_handle *", [len(handle), handle]), opaque(handle)
+        file, begin = ffi.new("struct nfs_handle *", [len(handle), handle]), xdr(handle)
         for name, numbers, sent in (
-            ("read", (1 << 40, 512), struct.pack(">QI", 1 << 40, 512)),
-            ("write", (3 << 40, 0, 2), struct.pack(">Q3I", 3 << 40, 0, 2, 0)),
-            ("commit", (), struct.pack(">QI", 0, 0)),
+            ("read", (1 << 40, 512), xdr(Hyper(1 << 40), 512)),
+            ("write", (3 << 40, 0, 2), xdr(Hyper(3 << 40), 0, 2, 0)),
+            ("commit", (), xdr(Hyper(0), 0)),
         ):
             out, encode = Guarded(96), getattr(testlib, f"nfs3_encode_{name}")
             encode(cursor := out.cursor("xdr_out"), file, *numbers)
@@ -213,17 +206,16 @@ def results() -> Iterator[Expected]:
     for procedure, sizes in data_path:
         for there in product((0, 1), repeat=len(sizes)):
             given = b"".join(
-                struct.pack(">I", one) + b"\xa5" * size * one
-                for one, size in zip(there, sizes, strict=True)
+                xdr(one) + b"\xa5" * size * one for one, size in zip(there, sizes, strict=True)
             )
-            yield Expected(procedure, struct.pack(">I", 70) + given, 70)
+            yield Expected(procedure, xdr(70) + given, 70)
             for count, word in ((0, 0), (4096, 1), (U32, 1)):
                 sent = bytes(4) + given
                 if procedure is Nfs.READ:
-                    sent += struct.pack(">3I", count, word, count)
+                    sent += xdr(count, word, count)
                     yield Expected(procedure, sent, 0, count, bool(word))
                 elif procedure is Nfs.WRITE:
-                    sent += struct.pack(">2I", count, 2 * word) + _VERIFIER
+                    sent += xdr(count, 2 * word) + _VERIFIER
                     yield Expected(procedure, sent, 0, count, False, 2 * word, _VERIFIER)
                 else:
                     yield Expected(procedure, sent + _VERIFIER, verifier=_VERIFIER)

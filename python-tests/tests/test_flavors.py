@@ -13,8 +13,8 @@ from kerberos_client import enter
 from nfsmulti import export
 from nfsmulti.lab import EXPORT, SECRET, Lab
 from nfsmulti.lab.kerberos import KERBEROS_FLAVORS
-from servers.record_proxy import TOOWEAK, Record, RecordProxy, passed
-from servers.scripted import Answer, Export, Nfs4, ScriptedServer, Status4, on
+from servers.record_proxy import Record, RecordProxy, passed
+from servers.scripted import Answer, AuthStat, Export, Nfs4, ScriptedServer, Status4, on
 from servers.tls_proxy import Fault, TlsProxy
 
 _NONE, _SYS, _KRB5, _KRB5P, _UNKNOWN = 0, 1, 390003, 390005, 390009  # pseudo flavors
@@ -102,7 +102,7 @@ def test_a_server_that_answers_no_auth_sys(realm: Lab) -> None:
     endpoint = realm.server(0).endpoint
 
     def demanding(call: Record) -> list[bytes]:
-        return passed(call) if call.is_gss else call.deny(TOOWEAK)
+        return passed(call) if call.is_gss else call.deny(AuthStat.TOOWEAK)
 
     with RecordProxy((endpoint.address, endpoint.nfs_port), calls=demanding) as proxy:
         path = f"nfs://{proxy.address}:{proxy.port}/{SECRET.name}?version=4.1"

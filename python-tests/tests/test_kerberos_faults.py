@@ -21,16 +21,13 @@ from kerberos_client import Client, realm
 from nfsmulti.fiorun import FioProcess, FioResult, Option
 from nfsmulti.lab import Kerberos, Lab, LabConfig
 from servers.record_proxy import (
-    CREDPROBLEM,
-    CTXPROBLEM,
-    SYSTEM_ERR,
     Fault,
     Record,
     RecordProxy,
     flipped,
     passed,
 )
-from servers.rpc import marked, xdr
+from servers.rpc import AcceptStat, AuthStat, record, xdr
 from servers.scripted import Nfs4, Status4
 
 VERIFIED: dict[str, Option] = {
@@ -42,7 +39,6 @@ GOING_ON: dict[str, Option] = {
     "rw": "randwrite", "bs": "16k", "size": "2m", "iodepth": 8, "filename": "f", "trace": 1,
     "rate_iops": 200, "time_based": 1, "runtime": 300,
 }  # fmt: skip
-AUTH_FAILED = 7  # what nfs-ganesha without Kerberos says
 
 
 def before(lab: Lab) -> RecordProxy:
@@ -61,7 +57,7 @@ def client(kerberos: Lab, proxy: RecordProxy, local_fio: FioRunner, tmp_path: Pa
     return Client(kerberos, local_fio, tmp_path, proxy)
 
 
-def denying(auth_stat: int = CREDPROBLEM) -> Fault:
+def denying(auth_stat: AuthStat = AuthStat.CREDPROBLEM) -> Fault:
     """Return what denies the next calls with data; none, until its `times` is set."""
     return Fault(lambda call: call.is_bulk, lambda call: call.deny(auth_stat), times=0)
 
@@ -123,7 +119,7 @@ def test_a_reply_with_the_body_of_another(
     ("denied", "words"),
     [
         (
-            lambda call: call.deny(CREDPROBLEM),
+            lambda call: call.deny(AuthStat.CREDPROBLEM),
             ["does not know the Kerberos context that it has just made", "CREDPROBLEM"],
         ),
         # A procedure that no server has: nfs-ganesha says so before it looks at credentials.
@@ -166,7 +162,7 @@ class _LateReply:
             return passed(call)
         if not self._denied:
             self._denied = True
-            return call.deny(CREDPROBLEM)
+            return call.deny(AuthStat.CREDPROBLEM)
         if self._asked:
             self._send()
         self._asked = self._asked or call.is_init
@@ -175,7 +171,7 @@ class _LateReply:
     def _send(self) -> None:
         assert self._late
         self.sent, connection = True, self._late.connection
-        connection.send_stream(connection.client, self._rest or marked(self._late.data))
+        connection.send_stream(connection.client, self._rest or record(self._late.data))
         for reply in self._waiting:
             reply.go_on()
 
@@ -190,9 +186,9 @@ class _LateReply:
             return []
         if not (self._torn and reply.is_init):
             return passed(reply)
-        late = marked(self._late.data)
+        late = record(self._late.data)
         first, self._rest = late[: len(late) // 2], late[len(late) // 2 :]
-        reply.connection.send_stream(reply.connection.client, marked(reply.data) + first)
+        reply.connection.send_stream(reply.connection.client, record(reply.data) + first)
         return []
 
 
@@ -225,7 +221,7 @@ def test_a_call_is_denied_for_ever(client: Client, proxy: RecordProxy) -> None:
     A READ that a slow server answers by a context older than the last two is asked for again.
     """
     done(client(**VERIFIED))
-    proxy.calls = fault = denying(CTXPROBLEM)
+    proxy.calls = fault = denying(AuthStat.CTXPROBLEM)
     fault.times = 1000
     reads: dict[str, Option] = {
         "rw": "randrw", "rwmixread": 95, "verify": None, "time_based": 1, "runtime": 60,
@@ -259,7 +255,7 @@ def test_what_comes_before_io_is_denied_for_ever(client: Client, proxy: RecordPr
             and call.gss_procedure == 0
             and not call.is_bulk
         ),
-        lambda call: call.deny(CREDPROBLEM),
+        lambda call: call.deny(AuthStat.CREDPROBLEM),
         times=1000,
     )
     job = {**GOING_ON, "nconnect": 4, "spread": "queue", "rate_iops": None}
@@ -278,7 +274,9 @@ def test_what_comes_before_io_is_denied_for_ever(client: Client, proxy: RecordPr
 def test_an_rpc_error_that_is_not_the_servers(client: Client, proxy: RecordProxy) -> None:
     """It counts as not arrived, and is told once; the server's own reply follows."""
     fault = proxy.calls = Fault(
-        lambda call: call.is_bulk, lambda call: call.fail(SYSTEM_ERR) + passed(call), times=2
+        lambda call: call.is_bulk,
+        lambda call: call.fail(AcceptStat.SYSTEM_ERR) + passed(call),
+        times=2,
     )
     result = client(**VERIFIED)
     done(result)
@@ -342,7 +340,7 @@ def test_a_server_without_kerberos(client: Client, kerberos: Lab) -> None:
 
 def test_a_context_is_refused_for_a_while(client: Client, proxy: RecordProxy) -> None:
     """With hard the job waits, says so once, and goes on."""
-    init = Fault(lambda call: call.is_init, lambda call: call.deny(AUTH_FAILED), times=0)
+    init = Fault(lambda call: call.is_init, lambda call: call.deny(AuthStat.FAILED), times=0)
     forgotten = denying()
     proxy.calls = lambda call: init(call) if call.is_init else forgotten(call)
     with client.start(**GOING_ON, nconnect=2, spread="roundrobin") as process:

@@ -14,6 +14,7 @@ import pytest
 from engine_c import CONSTANTS, CData, ffi, read, rubbish, text, value, written, zeros
 
 from nfsmulti.paths import ROOT
+from servers.rpc import Hyper, xdr
 from servers.scripted import Nfs4 as Op
 
 U32, U64 = 2**32 - 1, 2**64 - 1
@@ -21,21 +22,6 @@ OPERATIONS: Mapping[str, int] = ffi.typeof("enum nfs4_operation").relements
 
 # A signal would not be looked at while C code runs.
 pytestmark = pytest.mark.timeout(method="thread")
-
-
-# --- XDR, a second time ---
-
-
-def words(*values: int) -> bytes:
-    return struct.pack(f">{len(values)}I", *values)
-
-
-def hyper(value: int) -> bytes:
-    return struct.pack(">Q", value)
-
-
-def opaque(data: bytes) -> bytes:
-    return words(len(data)) + data + bytes(-len(data) % 4)
 
 
 # --- arguments ---
@@ -49,8 +35,8 @@ _OWNER = b"an owner"
 _OPAQUE_MAX, _FH_SIZE = CONSTANTS.NFS4_OPAQUE_MAX, CONSTANTS.NFS4_FHSIZE
 _FORE = ffi.new("struct nfs4_channel *", [0x100001, 0x100002, 3, 4, 5])
 _OWNED, _NAME = ffi.new("char[]", _OWNER), ffi.new("char[]", b"name")  # kept
-_OPEN_HEAD = hyper(_CLIENT) + opaque(_OWNER)
-_MODE_0644 = words(2, 0, 1 << 1) + opaque(words(0o644))  # attribute 33
+_OPEN_HEAD = xdr(Hyper(_CLIENT), _OWNER)
+_MODE_0644 = xdr(2, 0, 1 << 1) + xdr(xdr(0o644))  # attribute 33
 
 
 def _open(access: int, create: bool, claim: str, name: bytes = b"") -> tuple[str, CData]:
@@ -66,31 +52,30 @@ def _open(access: int, create: bool, claim: str, name: bytes = b"") -> tuple[str
 _OPERATIONS: dict[str, tuple[tuple[Any, ...], bytes]] = {
     "OPEN of a file": (
         _open(1, False, "NULL", b"name"),
-        words(18, 0, 1 | 0x400, 0) + _OPEN_HEAD + words(0) + words(0) + opaque(b"name"),
+        xdr(18, 0, 1 | 0x400, 0) + _OPEN_HEAD + xdr(0, 0, b"name"),
     ),
     "OPEN of a new file": (
         _open(3, True, "NULL", b"name"),
-        words(18, 0, 3 | 0x400, 0) + _OPEN_HEAD + words(1, 1) + _MODE_0644 + words(0)
-        + opaque(b"name"),
+        xdr(18, 0, 3 | 0x400, 0) + _OPEN_HEAD + xdr(1, 1) + _MODE_0644 + xdr(0, b"name"),
     ),
     "OPEN to reclaim": (
         _open(2, False, "PREVIOUS"),
-        words(18, 0, 2 | 0x400, 0) + _OPEN_HEAD + words(0) + words(1, 0),
+        xdr(18, 0, 2 | 0x400, 0) + _OPEN_HEAD + xdr(0, 1, 0),
     ),
     "OPEN by handle": (
         _open(2, False, "FH"),
-        words(18, 0, 2 | 0x400, 0) + _OPEN_HEAD + words(0) + words(4),
+        xdr(18, 0, 2 | 0x400, 0) + _OPEN_HEAD + xdr(0, 4),
     ),
-    "SECINFO": (("secinfo", _NAME), words(33) + opaque(b"name")),
-    "SECINFO_NO_NAME": (("secinfo", ffi.NULL), words(52, 0)),
+    "SECINFO": (("secinfo", _NAME), xdr(33, b"name")),
+    "SECINFO_NO_NAME": (("secinfo", ffi.NULL), xdr(52, 0)),
     "EXCHANGE_ID": (
         ("exchange_id", _VERIFIER, _OWNER, len(_OWNER)),
-        words(42) + _VERIFIER + opaque(_OWNER) + words(0x10000, 0, 0),
+        xdr(42) + _VERIFIER + xdr(_OWNER, 0x10000, 0, 0),
     ),
     "CREATE_SESSION": (
         ("create_session", _CLIENT, 6, _FORE),
-        words(43) + hyper(_CLIENT) + words(6, 0) + words(0, 0x100001, 0x100002, 3, 4, 5, 0)
-        + words(0, 4096, 4096, 0, 2, 1, 0) + words(0x40000000, 1, 0),
+        xdr(43, Hyper(_CLIENT), 6, 0) + xdr(0, 0x100001, 0x100002, 3, 4, 5, 0)
+        + xdr(0, 4096, 4096, 0, 2, 1, 0) + xdr(0x40000000, 1, 0),
     ),
 }  # fmt: skip
 
@@ -108,7 +93,7 @@ def compound(lib: CData, name: str, *arguments: Any, room: int) -> bytes | None:
 
 def test_operations(testlib: CData) -> None:
     for name, (put, sent) in _OPERATIONS.items():
-        whole = words(0, 1, 1) + sent
+        whole = xdr(0, 1, 1) + sent
         assert compound(testlib, *put, room=len(whole)) == whole, name
         for room in range(len(whole)):
             assert compound(testlib, *put, room=room) is None, (name, room)
@@ -119,20 +104,20 @@ def test_rename_within_a_directory(testlib: CData) -> None:
     asked = zeros("meta_arguments")
     asked.op, asked.directory = CONSTANTS.META_RENAME, directory
     asked.name, asked.other = b"name", b"other"
-    sent = words(22) + opaque(b"directory") + words(32, 29) + opaque(b"name") + opaque(b"other")
-    whole = words(0, 1, 3) + sent
+    sent = xdr(22, b"directory", 32, 29, b"name", b"other")
+    whole = xdr(0, 1, 3) + sent
     assert compound(testlib, "meta", asked, room=len(whole)) == whole
 
 
 def test_compounds_of_the_data_path(testlib: CData) -> None:
     """Each template is used twice: it outlives its calls."""
     numbers, handle, offset, length = (7, 8, 9), b"a handle", 3 << 40, 4096
-    begin = words(0, 2, 3, 53) + _SESSION + words(*numbers, 0, 22) + opaque(handle)
-    stated = _STATEID + hyper(offset)
+    begin = xdr(0, 2, 3, 53) + _SESSION + xdr(*numbers, 0, 22) + xdr(handle)
+    stated = _STATEID + xdr(Hyper(offset))
     sent = {
-        Op.READ: begin + words(25) + stated + words(length),
-        Op.WRITE: begin + words(38) + stated + words(1, length),
-        Op.COMMIT: begin + words(5, 0, 0, 0),
+        Op.READ: begin + xdr(25) + stated + xdr(length),
+        Op.WRITE: begin + xdr(38) + stated + xdr(1, length),
+        Op.COMMIT: begin + xdr(5, 0, 0, 0),
     }
     sequence = ffi.new("struct nfs4_sequence *", [_SESSION, *numbers, False])
     span = ffi.new("struct nfs4_range *", [offset, length, 1])
@@ -171,26 +156,26 @@ class Body:
 
     @property
     def result(self) -> bytes:
-        return words(self.operation.value, 0) + self.sent
+        return xdr(self.operation.value, 0) + self.sent
 
 
 def reply(status: int, *results: bytes, tag: bytes = b"") -> bytes:
-    return words(status) + opaque(tag) + words(len(results)) + b"".join(results)
+    return xdr(status, tag, len(results)) + b"".join(results)
 
 
-_CHANGE = words(1) + hyper(2) + hyper(3)
-_WHO = opaque(b"OWNER@")
-_OPENED = _STATEID + _CHANGE + words(4)  # and attrset, and the delegation
-_TIMES = b"".join(hyper(number) + words(number) for number in (1, 2, 3))
+_CHANGE = xdr(1, Hyper(2), Hyper(3))
+_WHO = xdr(b"OWNER@")
+_OPENED = _STATEID + _CHANGE + xdr(4)  # and attrset, and the delegation
+_TIMES = b"".join(xdr(Hyper(number), number) for number in (1, 2, 3))
 _STAT_VALUES = (
-    words(5) + hyper(1) + hyper(7) + hyper(2) + hyper(3) + hyper(4)  # type to fileid
-    + words(0o644, 1) + opaque(b"root@lab") + opaque(b"0") + hyper(0) + hyper(512) + _TIMES
+    xdr(5, Hyper(1), Hyper(7), Hyper(2), Hyper(3), Hyper(4))  # type to fileid
+    + xdr(0o644, 1, b"root@lab", b"0", Hyper(0), Hyper(512)) + _TIMES
 )  # fmt: skip
 _OTHER = b"delegation's id."
 _KERBEROS = bytes.fromhex("2a864886f712010202")  # 1.2.840.113554.1.2.2
 _NO_BOOL = (2, U32)
 _NAMES = {"major": b"major", "scope": b"scope 8."}
-_SERVER = words(0) + hyper(5) + opaque(_NAMES["major"]) + opaque(_NAMES["scope"])
+_SERVER = xdr(0, Hyper(5), _NAMES["major"], _NAMES["scope"])
 _SERVER_SAYS: dict[str, Any] = {"minor": 5, "major_length": 5, "scope_length": 8}
 _SERVER_SAYS |= {name: text.ljust(_OPAQUE_MAX, b"\0") for name, text in _NAMES.items()}
 _FORE_SAYS = value(ffi.new("struct nfs4_channel *", [1, 2, 3, 4, 5])[0])
@@ -227,22 +212,22 @@ def _attributes(
 BODIES: dict[str, Body] = {
     "SEQUENCE": Body(
         Op.SEQUENCE,
-        _SESSION + words(U32, 2, 3, 4, 5),
+        _SESSION + xdr(U32, 2, 3, 4, 5),
         {"sequence": U32, "slot": 2, "highest_slot": 3, "target_highest_slot": 4},
     ),
     "PUTFH": Body(Op.PUTFH, b""),
     "GETFH": Body(
         Op.GETFH,
-        opaque(b"handle"),
+        xdr(b"handle"),
         {"length": 6, "bytes": b"handle".ljust(_FH_SIZE, b"\0")},
         {0: (0, _FH_SIZE + 1, U32)},
     ),
     "the longest GETFH": Body(
-        Op.GETFH, opaque(b"h" * _FH_SIZE), {"length": _FH_SIZE, "bytes": b"h" * _FH_SIZE}
+        Op.GETFH, xdr(b"h" * _FH_SIZE), {"length": _FH_SIZE, "bytes": b"h" * _FH_SIZE}
     ),
     "GETATTR": Body(
         Op.GETATTR,
-        words(1, 1 << 1 | 1 << 4) + opaque(words(1) + hyper(U64)),
+        xdr(1, 1 << 1 | 1 << 4) + xdr(xdr(1, Hyper(U64))),
         _attributes(1, U64),
         {
             0: (0, 9, U32), 8: (0, 11, 13, 16, U32), 12: (0, 10, U32),
@@ -251,13 +236,13 @@ BODIES: dict[str, Body] = {
     ),
     "GETATTR with limits": Body(
         Op.GETATTR,
-        words(3, _ALL, 0, 0) + opaque(words(2) + hyper(7) + words(90) + hyper(8) + hyper(9)),
+        xdr(3, _ALL, 0, 0) + xdr(xdr(2, Hyper(7), 90, Hyper(8), Hyper(9))),
         _attributes(2, 7, lease_time=90, read_max=8, write_max=9),
         {4: (_ALL | 1 << 2, 1 << 1 | 1 << 4), 8: (1, 1 << 1), 12: (1,), 16: (12, 0, U32)},
     ),
     "GETATTR of what stat(2) tells": Body(
         Op.GETATTR,
-        words(2, *_STAT) + opaque(_STAT_VALUES),
+        xdr(2, *_STAT) + xdr(_STAT_VALUES),
         _attributes(5, 7, fsid=(2, 3), fileid=4),
         {
             4: (_STAT[0] ^ 1 << 3, _STAT[0] ^ 1 << 4, _STAT[0] | 1),
@@ -268,76 +253,73 @@ BODIES: dict[str, Body] = {
     ),
     "GETATTR of room": Body(
         Op.GETATTR,
-        words(2, *_ROOM) + opaque(words(2) + b"".join(map(hyper, range(7)))),
+        xdr(2, *_ROOM) + xdr(xdr(2) + xdr(*map(Hyper, range(7)))),
         _attributes(2, 0, room=(6, 5, 4, 3, 2, 1)),
     ),
     "SECINFO": Body(
         Op.SECINFO,
-        words(5, 6) + opaque(_KERBEROS) + words(0, 3, 1, 77, 6) + opaque(_KERBEROS) + words(0, 1)
-        + words(6) + opaque(_KERBEROS[:-1]) + words(0, 2),
+        xdr(5, 6, _KERBEROS, 0, 3, 1, 77, 6, _KERBEROS, 0, 1, 6, _KERBEROS[:-1], 0, 2),
         {"known": 1 << 0 | 1 << 1 | 1 << 3, "none": False},
         {0: (65, U32), 8: (_OPAQUE_MAX + 1, U32)},
     ),
     "SECINFO_NO_NAME": Body(
         Op.SECINFO_NO_NAME,
-        words(4, 0, 6) + opaque(_KERBEROS) + words(1, 2, 6) + opaque(_KERBEROS) + words(0, 4)
-        + words(6) + opaque(_KERBEROS) + words(0, 0),
+        xdr(4, 0, 6, _KERBEROS, 1, 2, 6, _KERBEROS, 0, 4, 6, _KERBEROS, 0, 0),
         {"known": 1 << 2, "none": True},
     ),
     "READ": Body(
-        Op.READ, words(1, U32), _NOTHING_READ | {"count": U32, "eof": True}, {0: _NO_BOOL}
+        Op.READ, xdr(1, U32), _NOTHING_READ | {"count": U32, "eof": True}, {0: _NO_BOOL}
     ),
     "WRITE": Body(
         Op.WRITE,
-        words(U32, 2) + _VERIFIER,
+        xdr(U32, 2) + _VERIFIER,
         _NOTHING_READ | {"count": U32, "committed": 2, "verifier": _VERIFIER},
         {4: (3, U32)},
     ),
     "COMMIT": Body(Op.COMMIT, _VERIFIER, _NOTHING_READ | {"verifier": _VERIFIER}),
-    "OPEN": _opened(words(0), words(0), _0=(4, U32)),
-    "OPEN that set attributes": _opened(words(2, 0, 2), words(0), _0=(4, U32)),
-    "OPEN, no delegation because": _opened(words(0), words(3, 0)),
-    "OPEN, contention": _opened(words(0), words(3, 1, 1), _8=_NO_BOOL),
+    "OPEN": _opened(xdr(0), xdr(0), _0=(4, U32)),
+    "OPEN that set attributes": _opened(xdr(2, 0, 2), xdr(0), _0=(4, U32)),
+    "OPEN, no delegation because": _opened(xdr(0), xdr(3, 0)),
+    "OPEN, contention": _opened(xdr(0), xdr(3, 1, 1), _8=_NO_BOOL),
     "OPEN, delegated to read": _opened(
-        words(0), words(1) + _OTHER + words(0) + words(0, 0, 1) + _WHO, True,
+        xdr(0), xdr(1) + _OTHER + xdr(0, 0, 0, 1) + _WHO, True,
         _20=_NO_BOOL, _36=(_OPAQUE_MAX + 1, U32),
     ),
     "OPEN, delegated to write": _opened(
-        words(0), words(2) + _OTHER + words(1) + words(1) + hyper(4096) + words(0, 0, 1) + _WHO,
+        xdr(0), xdr(2) + _OTHER + xdr(1, 1, Hyper(4096), 0, 0, 1) + _WHO,
         True, _20=_NO_BOOL, _24=(0, 3, U32), _48=(_OPAQUE_MAX + 1, U32),
     ),
     "OPEN, delegated to write blocks": _opened(
-        words(0), words(2) + _OTHER + words(0) + words(2, 8, 4096) + words(0, 0, 1) + _WHO, True,
+        xdr(0), xdr(2) + _OTHER + xdr(0, 2, 8, 4096, 0, 0, 1) + _WHO, True,
     ),
     "CLOSE": Body(Op.CLOSE, _STATEID),
-    "CREATE": Body(Op.CREATE, _CHANGE + words(2, 0, 2), {}, {0: _NO_BOOL, 20: (9, U32)}),
+    "CREATE": Body(Op.CREATE, _CHANGE + xdr(2, 0, 2), {}, {0: _NO_BOOL, 20: (9, U32)}),
     "REMOVE": Body(Op.REMOVE, _CHANGE, {}, {0: _NO_BOOL}),
     "EXCHANGE_ID": Body(
         Op.EXCHANGE_ID,
-        hyper(_CLIENT) + words(6, 0x80010000) + _SERVER + words(0),
+        xdr(Hyper(_CLIENT), 6, 0x80010000) + _SERVER + xdr(0),
         {"client": _CLIENT, "sequence": 6, "flags": 0x80010000, "server": _SERVER_SAYS},
         {16: (1, 2, U32), 28: (_OPAQUE_MAX + 1, U32), 40: (_OPAQUE_MAX + 1, U32), 52: (2, U32)},
     ),
     "EXCHANGE_ID of an implementation": Body(
         Op.EXCHANGE_ID,
-        hyper(_CLIENT) + words(6, 0) + _SERVER + words(1) + opaque(b"kernel.org")
-        + opaque(b"Linux") + hyper(0) + words(0),
+        xdr(Hyper(_CLIENT), 6, 0) + _SERVER + xdr(1, b"kernel.org", b"Linux", Hyper(0), 0),
         {"client": _CLIENT, "sequence": 6, "flags": 0, "server": _SERVER_SAYS},
         {56: (_OPAQUE_MAX + 1, U32), 72: (_OPAQUE_MAX + 1, U32)},
     ),
     "CREATE_SESSION": Body(
         Op.CREATE_SESSION,
-        _SESSION + words(6, 0) + words(0, 1, 2, 3, 4, 5, 0) + words(0, 9, 9, 9, 9, 9, 0),
+        _SESSION + xdr(6, 0) + xdr(0, 1, 2, 3, 4, 5, 0) + xdr(0, 9, 9, 9, 9, 9, 0),
         {"session": _SESSION, "fore": _FORE_SAYS},
         {44: (0,), 48: (2, U32), 76: (2, U32)},
     ),
     "CREATE_SESSION over RDMA": Body(
         Op.CREATE_SESSION,
-        _SESSION + words(6, 0) + words(0, 1, 2, 3, 4, 5, 1, 99) + words(0, 9, 9, 9, 9, 9, 1, 99),
+        _SESSION + xdr(6, 0) + xdr(0, 1, 2, 3, 4, 5, 1, 99) + xdr(0, 9, 9, 9, 9, 9, 1, 99),
         {"session": _SESSION, "fore": _FORE_SAYS},
     ),
     "BIND_CONN_TO_SESSION": Body(
-        Op.BIND_CONN_TO_SESSION, _SESSION + words(1, 0), {},
+        Op.BIND_CONN_TO_SESSION, _SESSION + xdr(1, 0), {},
         {16: (0, 2, 4, U32), 20: _NO_BOOL},
     ),
 }  # fmt: skip
@@ -437,13 +419,13 @@ def test_results_that_contradict_themselves(testlib: CData) -> None:
 
 
 _IO = (Op.SEQUENCE, Op.PUTFH)
-_PUT = words(22, 0)
-_STALE = words(22, 70)
+_PUT = xdr(22, 0)
+_STALE = xdr(22, 70)
 _ENDS: dict[str, tuple[bytes, tuple[Op, ...], list[int]]] = {
     "all went well": (reply(0, _GOOD, _PUT), _IO, [0, 0]),
     "the second failed": (reply(70, _GOOD, _STALE), (*_IO, Op.READ), [0, 70]),
-    "the first failed": (reply(10052, words(53, 10052)), _IO, [10052]),
-    "an operation unknown": (reply(10044, words(10044, 10044)), _IO, [10044]),
+    "the first failed": (reply(10052, xdr(53, 10052)), _IO, [10052]),
+    "an operation unknown": (reply(10044, xdr(10044, 10044)), _IO, [10044]),
     "the last failed in two ways": (reply(71, _GOOD, _STALE), _IO, [0, 70]),
     "all failed, the last went well": (reply(70, _GOOD, _PUT), _IO, [0, 0]),
     "all failed, and a result is missing": (reply(70, _GOOD), _IO, [0, 70]),
@@ -469,11 +451,11 @@ def test_compounds_end(testlib: CData) -> None:
 
 _CONTRADICTIONS: dict[str, tuple[bytes, tuple[Op, ...]]] = {
     "another operation": (reply(0, _PUT), (Op.PUTROOTFH,)),
-    "an unknown operation, and another status": (reply(70, words(10044, 70)), (Op.SEQUENCE,)),
-    "an unknown operation that went well": (reply(0, words(10044, 0)), (Op.PUTFH,)),
+    "an unknown operation, and another status": (reply(70, xdr(10044, 70)), (Op.SEQUENCE,)),
+    "an unknown operation that went well": (reply(0, xdr(10044, 0)), (Op.PUTFH,)),
     "a result too few": (reply(0, _PUT), (Op.PUTFH, Op.READ)),
     "well without a result": (reply(0), (Op.PUTFH,)),
-    "a tag too long": (words(0, _OPAQUE_MAX + 1) + bytes(2000), (Op.PUTFH,)),
+    "a tag too long": (xdr(0, _OPAQUE_MAX + 1) + bytes(2000), (Op.PUTFH,)),
 }
 
 

@@ -18,7 +18,7 @@ from itertools import product
 import pytest
 from engine_c import CData, Guarded, ffi, zeros
 
-from servers.scripted.protocol import mark, record
+from servers.rpc import mark, record
 
 # A signal would not be looked at while C code runs.
 pytestmark = pytest.mark.timeout(method="thread")

@@ -7,7 +7,6 @@ What needs no socket and nothing of fio is a scenario: test_scenarios*.py.
 from __future__ import annotations
 
 import errno
-import struct
 
 import pytest
 from engine_helpers import (
@@ -37,6 +36,7 @@ from scripted_jobs import (
     undisturbed,
 )
 
+from servers.rpc import Hyper, xdr
 from servers.scripted import (
     DATA,
     AcceptStat,
@@ -100,7 +100,7 @@ def test_a_call_waits_for_others_while_a_reply_comes_in(job: Run) -> None:
             return None
         if call.nth > depth + 1:
             return Answer(delay=0.001)  # further calls are read meanwhile
-        results = struct.pack(">5I", Status.OK, 0, size, 0, size) + bytes(size)
+        results = xdr(Status.OK, 0, size, 0, size) + bytes(size)
         replies.append(record(message(call.xid, accepted(AcceptStat.SUCCESS, results))))
         if call.nth < depth:
             return Answer(reply=False)
@@ -155,8 +155,8 @@ def _own_limits(rtmax: int, wtmax: int) -> Hook:
     def hook(call: Call) -> Answer | None:
         if call.procedure is not Nfs.FSINFO or call.file == "":
             return None
-        limits = struct.pack(">7I", rtmax, rtmax, 1, wtmax, wtmax, 1, 4096)
-        return Answer(results=struct.pack(">2I", 0, 0) + limits + bytes(8 + 4 + 4 + 4))
+        limits = xdr(rtmax, rtmax, 1, wtmax, wtmax, 1, 4096)
+        return Answer(results=xdr(0, 0) + limits + bytes(8 + 4 + 4 + 4))
 
     return hook
 
@@ -228,9 +228,9 @@ def test_a_reply_to_a_call_that_has_not_left(client: Client) -> None:
         if call.procedure is not Nfs.WRITE or call.nth > 1:
             return None
         guessed.append((call.xid + (depth - 2) * (2 * depth + 1)) % 2**32)
-        results = struct.pack(">5I", 0, 0, 0, MIB, Stable.FILE_SYNC) + bytes(8)
-        reply = struct.pack(">6I", guessed[0], 1, 0, 0, 0, 0) + results
-        return Answer(do=ScriptedServer.stop_reading, raw=mark(len(reply)) + reply)
+        results = xdr(0, 0, 0, MIB, Stable.FILE_SYNC, Hyper(0))
+        reply = message(guessed[0], accepted(AcceptStat.SUCCESS, results))
+        return Answer(do=ScriptedServer.stop_reading, raw=record(reply))
 
     with ScriptedServer(guess, receive_buffer=64 * KIB) as server:
         with client.start(server, bs="1m", size="32m", iodepth=depth, verify="crc32c") as process:
@@ -259,7 +259,7 @@ def test_what_is_dropped_is_counted_and_told(exported: Place) -> None:
     assert "short: discard=1: nothing was dropped: READs below 32 KiB are copied" in result.messages
 
 
-_LESS = struct.pack(">5I", Status.OK, 0, 64 * KIB, 0, 64 * KIB) + bytes(60 * KIB)
+_LESS = xdr(Status.OK, 0, 64 * KIB, 0, 64 * KIB) + bytes(60 * KIB)
 # How READs are answered; the errno and words that the job ends with.
 _ANSWERS: dict[str, tuple[Hook, int, str]] = {
     "as usual": (on(Nfs.READ, Answer()), 0, ""),
@@ -315,12 +315,12 @@ _PATIENCE: Options = {"soft": 1, "timeo": 5, "retrans": 1}  # where silence is e
 # Which replies and records are none is in test_codec.py.
 _HOSTILE: dict[str, tuple[Answer, tuple[int, str]]] = {
     "a verifier of RPCSEC_GSS": (
-        Answer(rpc=struct.pack(">5I", 0, 6, 4, 1, 0) + bytes(200)),
+        Answer(rpc=xdr(0, 6, 4, 1, 0) + bytes(200)),
         (errno.EACCES, "the reply's verifier is of another flavor"),
     ),
-    "half a result": (Answer(results=struct.pack(">2I", 0, 1) + bytes(40)), _TOO_SHORT),
+    "half a result": (Answer(results=xdr(0, 1) + bytes(40)), _TOO_SHORT),
     "a status, and nonsense": (
-        Answer(results=struct.pack(">2I", Status.IO, 7)),
+        Answer(results=xdr(Status.IO, 7)),
         (errno.EIO, "NFS3ERR_IO, and its reply contradicts itself"),
     ),
     "much more than was asked": (Answer(extra=2 * MIB, count=2**32 - 1), _CONTRADICTS),

@@ -10,13 +10,23 @@ from __future__ import annotations
 import contextlib
 import secrets
 import socket
-import struct
 from collections.abc import Iterator
 
 import pytest
 from nfs41_client import Client41, Held, op, path
 
-from servers.rpc import RpcClient, RpcError, xdr
+from servers.rpc import (
+    CALL,
+    NFS,
+    AcceptStat,
+    RpcClient,
+    RpcError,
+    accepted,
+    mark,
+    message,
+    record,
+    xdr,
+)
 from servers.scripted import (
     Answer,
     Call,
@@ -26,12 +36,10 @@ from servers.scripted import (
     Stable,
     Status4,
     Terms,
-    mark,
     on,
 )
 
 SECONDS = 60.0
-NFS = 100003
 
 
 @pytest.fixture
@@ -147,14 +155,14 @@ def test_v41_a_session_takes_no_more_than_it_was_granted(
 
 
 def _reply(xid: int) -> bytes:
-    return struct.pack(">6I", xid, 1, 0, 0, 0, 0)
+    return message(xid, accepted(AcceptStat.SUCCESS))
 
 
 def _null(server: ScriptedServer, calls: int, expected: bytes) -> None:
     """Call NULL so many times, by one message: that must come back."""
-    nulls = [struct.pack(">10I", xid, 0, 2, NFS, 3, 0, 0, 0, 0, 0) for xid in range(1, calls + 1)]
+    nulls = [xdr(xid, CALL, 2, NFS, 3, 0, 0, 0, 0, 0) for xid in range(1, calls + 1)]
     with socket.create_connection(("127.0.0.1", server.nfs_port), SECONDS) as wire:
-        wire.sendall(b"".join(mark(len(null)) + null for null in nulls))
+        wire.sendall(b"".join(map(record, nulls)))
         assert wire.makefile("rb").read(len(expected)) == expected
 
 
@@ -167,7 +175,7 @@ def test_fragments() -> None:
 
 def test_held_replies_come_in_reverse() -> None:
     with ScriptedServer(on(Nfs.NULL, Answer(hold=3))) as server:
-        _null(server, 4, b"".join(mark(24) + _reply(xid) for xid in (3, 2, 1, 4)))
+        _null(server, 4, b"".join(record(_reply(xid)) for xid in (3, 2, 1, 4)))
 
 
 def test_an_exception_of_a_hook_is_raised_at_the_end() -> None:
@@ -175,6 +183,6 @@ def test_an_exception_of_a_hook_is_raised_at_the_end() -> None:
         raise AssertionError(f"no {call.procedure} wanted")
 
     server = ScriptedServer(hook).__enter__()
-    _null(server, 1, mark(24) + _reply(1))
+    _null(server, 1, record(_reply(1)))
     with pytest.raises(AssertionError, match=r"no Nfs\.NULL wanted"):
         server.__exit__(None)

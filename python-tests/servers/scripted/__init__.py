@@ -32,13 +32,21 @@ from functools import partial
 from typing import Self
 
 from servers.listening import Listener
-from servers.rpc import xdr
+from servers.rpc import (
+    AcceptStat,
+    AuthStat,
+    accepted,
+    denied,
+    mark,
+    message,
+    record,
+    rpc_mismatch,
+    xdr,
+)
 from servers.scripted.call import Arguments, Call, Delivery, Results, decode
 from servers.scripted.core import Core, Kept, Terms, UnheardError
 from servers.scripted.files import Directory, Export, File, Node, as_directory, as_file
 from servers.scripted.protocol import (
-    AcceptStat,
-    AuthStat,
     Claim,
     Mount,
     Nfs,
@@ -49,12 +57,6 @@ from servers.scripted.protocol import (
     Stable,
     Status,
     Status4,
-    accepted,
-    denied,
-    mark,
-    message,
-    record,
-    rpc_mismatch,
 )
 from servers.scripted.sockets import Connection, Program
 

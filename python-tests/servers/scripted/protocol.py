@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Numbers and message headers of ONC RPC (RFC 5531), MOUNT and NFS.
+"""Numbers of MOUNT and NFS, and the headers of calls to them.
 
 NFS is version 3 (RFC 1813) and version 4, minor versions 1 and 2 (RFC 8881, RFC 7862).
 """
@@ -11,7 +11,17 @@ from enum import Enum, IntEnum, IntFlag
 
 from xdrlib3 import Unpacker
 
-from servers.rpc import AUTH_SYS, CALL, LAST_FRAGMENT, MOUNT, NFS, RPC_VERSION, xdr
+from servers.rpc import (
+    AUTH_SYS,
+    CALL,
+    MOUNT,
+    NFS,
+    RPC_VERSION,
+    AcceptStat,
+    accepted,
+    rpc_mismatch,
+    xdr,
+)
 
 VERIFIER_SIZE = 8
 SESSION_ID_SIZE = 16
@@ -116,11 +126,6 @@ class Claim(IntEnum):
 # --- MOUNT, NFS version 3, RPC ---
 
 
-REPLY = 1
-_ACCEPTED, _DENIED = 0, 1
-_RPC_MISMATCH, _AUTH_ERROR = 0, 1
-
-
 class Nfs(Enum):
     """NFS version 3's procedures (RFC 1813, 3.3)."""
 
@@ -203,24 +208,6 @@ class Stable(IntEnum):
     FILE_SYNC = 2
 
 
-class AcceptStat(IntEnum):
-    """What became of a call that was accepted (RFC 5531, 9)."""
-
-    SUCCESS = 0
-    PROG_UNAVAIL = 1
-    PROG_MISMATCH = 2
-    PROC_UNAVAIL = 3
-    GARBAGE_ARGS = 4
-    SYSTEM_ERR = 5
-
-
-class AuthStat(IntEnum):
-    """Why a caller was not let in (RFC 5531, 9)."""
-
-    BADCRED = 1
-    TOOWEAK = 5
-
-
 @dataclass(frozen=True)
 class Credentials:
     """AUTH_SYS (RFC 5531, appendix A); all zero for another flavor."""
@@ -243,49 +230,6 @@ class RpcCall:
     credentials: Credentials
     arguments: Unpacker
     refusal: bytes | None = None
-
-
-def accepted(stat: AcceptStat, results: bytes = b"") -> bytes:
-    """Return what follows xid and REPLY of an accepted call; PROG_MISMATCH has low, high."""
-    if stat is AcceptStat.PROG_MISMATCH and not results:
-        results = xdr(4, 4)
-    return xdr(_ACCEPTED, 0, 0, stat) + results
-
-
-def denied(stat: AuthStat) -> bytes:
-    """Return what follows xid and REPLY where the caller is not let in."""
-    return xdr(_DENIED, _AUTH_ERROR, stat)
-
-
-def rpc_mismatch(low: int, high: int) -> bytes:
-    """Return what follows xid and REPLY where the server speaks RPC versions `low` to `high`."""
-    return xdr(_DENIED, _RPC_MISMATCH, low, high)
-
-
-def message(xid: int, rest: bytes, message_type: int = REPLY) -> bytes:
-    """Return a whole RPC message."""
-    return xdr(xid, message_type) + rest
-
-
-def mark(length: int, *, last: bool = True) -> bytes:
-    """Return a record mark (RFC 5531, 11)."""
-    return xdr(length | (LAST_FRAGMENT if last else 0))
-
-
-def record(data: bytes, fragments: tuple[int, ...] = ()) -> bytes:
-    """Return a record: one fragment, or fragments of the given sizes, over and over.
-
-    A size of 0 makes an empty fragment. Where none but empty ones are wanted, they come first.
-    """
-    if not any(fragments):
-        return b"".join([mark(0, last=False)] * len(fragments)) + mark(len(data)) + data
-    parts, at, turn = [], 0, 0
-    while True:
-        part = data[at : at + fragments[turn % len(fragments)]]
-        at, turn = at + len(part), turn + 1
-        parts += [mark(len(part), last=at == len(data)), part]
-        if at == len(data):
-            return b"".join(parts)
 
 
 def parse_call(data: bytes, without: int | None = None) -> RpcCall:

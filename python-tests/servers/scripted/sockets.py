@@ -10,19 +10,10 @@ import threading
 import time
 from typing import Protocol
 
-from servers.rpc import receive_record
+from servers.rpc import AcceptStat, accepted, message, receive_record, record
 from servers.scripted.call import Call, Delivery
 from servers.scripted.core import Terms
-from servers.scripted.protocol import (
-    AcceptStat,
-    Mount,
-    Nfs,
-    RpcCall,
-    accepted,
-    message,
-    parse_call,
-    record,
-)
+from servers.scripted.protocol import Mount, Nfs, RpcCall, parse_call
 
 _HELD_SECONDS = 0.3
 _LINGER_NOT = struct.pack("ii", 1, 0)
