@@ -229,11 +229,16 @@ def _kept_up(config: LabConfig, session: pytest.Session) -> Iterator[Lab]:
         labs.remove(running)
 
 
+def show(result: FioResult) -> None:
+    """Print what fio said: pytest shows it where a test fails."""
+    print(f"{result.command}\nstatus {result.status}\n{result.messages}")
+
+
 class FioRunner:
     """Runs fio with the engine as a client of the lab, one folder to a run below the test's own."""
 
-    def __init__(self, fio: Fio, pool: str, folder: Path, item: pytest.Item):
-        self._fio, self._pool, self._folder, self._item = fio, pool, folder, item
+    def __init__(self, fio: Fio, pool: str, folder: Path):
+        self._fio, self._pool, self._folder = fio, pool, folder
         self._numbers = itertools.count()
 
     def __call__(self, *, timeout: float = 120, **words: Any) -> FioResult:
@@ -269,18 +274,16 @@ class FioRunner:
         )
 
     def finish(self, process: FioProcess, timeout: float = 120) -> FioResult:
-        """Wait for a fio that start() gave; its words are shown where the test fails."""
+        """Wait for a fio that start() gave."""
         result = process.result(timeout)
-        self._item.add_report_section(
-            "call", "fio", f"{result.command}\nstatus {result.status}\n{result.messages}"
-        )
+        show(result)
         return result
 
 
 @pytest.fixture
-def local_fio(engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> FioRunner:
+def local_fio(engine: Engine, tmp_path: Path) -> FioRunner:
     """Run fio in no lab's namespaces; the pool is the test's to name."""
-    return FioRunner(Fio(engine), "", tmp_path, request.node)
+    return FioRunner(Fio(engine), "", tmp_path)
 
 
 @pytest.fixture
@@ -292,10 +295,10 @@ def server_mended() -> Iterator[None]:
 
 
 @pytest.fixture
-def fio(engine: Engine, lab: Lab, tmp_path: Path, request: pytest.FixtureRequest) -> FioRunner:
+def fio(engine: Engine, lab: Lab, tmp_path: Path) -> FioRunner:
     """Return fio with the engine, in the lab's client namespace."""
     runner = Fio(engine, enter=lab.command([]), env=lab.environment)
-    return FioRunner(runner, lab.pool, tmp_path, request.node)
+    return FioRunner(runner, lab.pool, tmp_path)
 
 
 @pytest.fixture

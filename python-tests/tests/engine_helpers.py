@@ -109,10 +109,10 @@ def fixture_of_places(*kinds: object) -> Callable[..., Place]:
         cwd.mkdir()
         monkeypatch.chdir(cwd)
         if request.param == "mount":
-            place = place_of_directories(engine, tmp_path, request.node)
+            place = place_of_directories(engine, tmp_path)
         else:
             lab: Lab = request.getfixturevalue("lab")
-            place = place_in_lab(lab, engine, tmp_path, request.node, request.param)
+            place = place_in_lab(lab, engine, tmp_path, request.param)
             empty(lab.export_dir)
         yield place
         left = {file.name for file in cwd.iterdir() if not _VERIFY_STATE.fullmatch(file.name)}
@@ -122,16 +122,14 @@ def fixture_of_places(*kinds: object) -> Callable[..., Place]:
     return fixture
 
 
-def place_in_lab(
-    lab: Lab, engine: Engine, folder: Path, item: pytest.Item, kind: str = "nfs"
-) -> Place:
+def place_in_lab(lab: Lab, engine: Engine, folder: Path, kind: str = "nfs") -> Place:
     """Return the lab's main export, by NFSv3 or as "nfs4" by NFSv4.1."""
     version = "4.1" if kind == "nfs4" else None
     paths = [lab.path(number, version=version) for number in range(lab.config.addresses)]
     fio = Fio(engine, enter=lab.command([]), env=lab.environment)
     return Place(
         kind=kind,
-        fio=FioRunner(fio, ",".join(paths), folder, item),
+        fio=FioRunner(fio, ",".join(paths), folder),
         engine=engine,
         enter=fio.enter,
         env=fio.env,
@@ -142,7 +140,7 @@ def place_in_lab(
     )
 
 
-def place_of_directories(engine: Engine, folder: Path, item: pytest.Item) -> Place:
+def place_of_directories(engine: Engine, folder: Path) -> Place:
     """Return a directory, with 4 names for it that stand for 4 mounts."""
     files = folder / "files"
     files.mkdir()
@@ -152,7 +150,7 @@ def place_of_directories(engine: Engine, folder: Path, item: pytest.Item) -> Pla
     paths = [str(link) for link in links]
     return Place(
         kind="mount",
-        fio=FioRunner(Fio(engine), ",".join(paths), folder, item),
+        fio=FioRunner(Fio(engine), ",".join(paths), folder),
         engine=engine,
         enter=[],
         env={},
@@ -164,7 +162,7 @@ def place_of_directories(engine: Engine, folder: Path, item: pytest.Item) -> Pla
 
 
 @contextlib.contextmanager
-def in_memory(place: Place, size: str, folder: Path, item: pytest.Item) -> Iterator[Place]:
+def in_memory(place: Place, size: str, folder: Path) -> Iterator[Place]:
     """Yield a place of directories, its files on a small file system that nobody else sees."""
     script = 'mount -t tmpfs -o size="$1" tmpfs "$0"; exec sleep 1000'
     namespace = ["unshare", "--mount", "--", "sh", "-ec", script, str(place.files), size]
@@ -172,7 +170,7 @@ def in_memory(place: Place, size: str, folder: Path, item: pytest.Item) -> Itera
         files = Path(f"/proc/{holder.pid}/root{place.files}")
         eventually(lambda: files.is_mount())
         enter = ["nsenter", f"--target={holder.pid}", "--mount", "--"]
-        runner = FioRunner(Fio(place.engine, enter), place.pool, folder / "memory", item)
+        runner = FioRunner(Fio(place.engine, enter), place.pool, folder / "memory")
         yield dataclasses.replace(place, fio=runner, enter=enter, files=files)
 
 

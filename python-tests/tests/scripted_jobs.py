@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import show
 from engine_helpers import done, refused, said
 
 from jobs import Fio
@@ -230,11 +231,6 @@ def runs(cases: Mapping[str, Case]) -> Callable[[Judged], Callable[..., None]]:
         return test
 
     return decorate
-
-
-def show(result: FioResult) -> None:
-    """Print what fio said: pytest shows it where a test fails."""
-    print(f"{result.command}\nstatus {result.status}\n{result.messages}")
 
 
 class Client:

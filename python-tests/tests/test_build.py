@@ -47,8 +47,8 @@ def plain_engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
 
 
 @pytest.fixture
-def fio(plain_engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> FioRunner:
-    return FioRunner(Fio(plain_engine), str(tmp_path), tmp_path, request.node)
+def fio(plain_engine: Engine, tmp_path: Path) -> FioRunner:
+    return FioRunner(Fio(plain_engine), str(tmp_path), tmp_path)
 
 
 def test_without_them_the_rest_works(fio: FioRunner) -> None:

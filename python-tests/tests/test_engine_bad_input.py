@@ -133,13 +133,11 @@ def _unregister(lab: Lab) -> None:
         run([*enter, "rpcinfo", "-d", program, version], timeout=60)
 
 
-def test_programs_that_are_not_registered(
-    engine: Engine, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_programs_that_are_not_registered(engine: Engine, tmp_path: Path) -> None:
     mount, nfs = "MOUNT (program 100005)", "NFS (program 100003)"
     known = {"nfsport=22049": mount, "mountport=22050": nfs, "": f"{mount} or {nfs}"}
     with started_lab(LabConfig(addresses=1)) as lab:
-        place = place_in_lab(lab, engine, tmp_path, request.node)
+        place = place_in_lab(lab, engine, tmp_path)
         _unregister(lab)
         for arguments, missing in known.items():
             pool = f"nfs://10.77.0.1/export?{arguments}".rstrip("?")
@@ -217,12 +215,10 @@ def test_full_file_system_during_layout(exported: Place, lab: Lab, small: Path) 
     assert (small / "g").read_bytes()[:65536] == b"x" * 65536
 
 
-def test_full_disk_of_a_mount(
-    mounted: Place, lab: Lab, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_full_disk_of_a_mount(mounted: Place, lab: Lab, tmp_path: Path) -> None:
     """`lab` is there for its skip alone, where nobody may mount."""
     job: Options = {"bs": "64k", "size": "8m", "iodepth": 8}
-    with in_memory(mounted, "4m", tmp_path, request.node) as place:
+    with in_memory(mounted, "4m", tmp_path) as place:
         failed_io(place.fio(rw="write", filename="f", **job), "No space left", place.labels[0])
         (place.files / "f").unlink()
         refused(place.fio(rw="read", filename="g", **job), 'laying out "g"', "No space left")
@@ -300,8 +296,8 @@ def roomy(request: pytest.FixtureRequest, exported: Place, tmp_path: Path) -> It
         return
     folder = tmp_path / "roomy"
     folder.mkdir()
-    directories = place_of_directories(exported.engine, folder, request.node)
-    with in_memory(directories, "3g", folder, request.node) as place:
+    directories = place_of_directories(exported.engine, folder)
+    with in_memory(directories, "3g", folder) as place:
         yield place
 
 

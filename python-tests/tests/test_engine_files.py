@@ -363,13 +363,13 @@ def test_read_job_on_a_read_only_export(export: Place, lab: Lab) -> None:
 
 
 def test_read_job_on_a_read_only_mount(
-    mounted: Place, lab: Lab, engine: Engine, tmp_path: Path, request: pytest.FixtureRequest
+    mounted: Place, lab: Lab, engine: Engine, tmp_path: Path
 ) -> None:
     """Any directory, bound read-only where fio runs; `lab` is there for its skip alone."""
     mounted.random("f", 65536)
     script = 'mount --bind "$0" "$0"; mount -o remount,bind,ro "$0"; exec "$@"'
     enter = ["unshare", "--mount", "--", "sh", "-ec", script, str(mounted.files)]
-    fio = FioRunner(Fio(engine, enter), str(mounted.files), tmp_path / "ro", request.node)
+    fio = FioRunner(Fio(engine, enter), str(mounted.files), tmp_path / "ro")
     assert done(fio(rw="randread", bs="4k", filename="f")).bytes("read") == 65536
     assert fio(rw="write", bs="4k", filename="f").status == 1
     for rw in ("read", "write"):
@@ -378,11 +378,9 @@ def test_read_job_on_a_read_only_mount(
     assert mounted.names() == ["f"]
 
 
-def test_no_more_open_files(
-    exported: Place, lab: Lab, engine: Engine, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_no_more_open_files(exported: Place, lab: Lab, engine: Engine, tmp_path: Path) -> None:
     few = Fio(engine, [*lab.command([]), "prlimit", "--nofile=16", "--"])
-    fio = FioRunner(few, exported.pool, tmp_path / "few", request.node)
+    fio = FioRunner(few, exported.pool, tmp_path / "few")
     result = fio(rw="write", bs="4k", size="64k", filename="f", nconnect=16)
     refused(result, "Too many open files: a process may open 16: raise ulimit -n")
 

@@ -154,13 +154,13 @@ def test_folder_of_an_export(exported: Place) -> None:
 
 
 @pytest.fixture
-def hosts(lab: Lab, engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> FioRunner:
+def hosts(lab: Lab, engine: Engine, tmp_path: Path) -> FioRunner:
     """Return fio where the name `nas` has two IPv4 addresses and one of IPv6."""
     file = tmp_path / "hosts"
     file.write_text("10.77.0.1 nas\n10.77.0.3 nas\nfd77::1 nas\n10.77.0.2 nas02\n10.77.0.4 nas04\n")
     script = 'mount --bind "$0" /etc/hosts; exec "$@"'
     enter = [*lab.command(["unshare", "--mount", "--"]), "sh", "-ec", script, str(file)]
-    return FioRunner(Fio(engine, enter, lab.environment), lab.pool, tmp_path / "h", request.node)
+    return FioRunner(Fio(engine, enter, lab.environment), lab.pool, tmp_path / "h")
 
 
 def test_name_with_several_addresses(exported: Place, hosts: FioRunner) -> None:

@@ -42,10 +42,10 @@ def watched() -> Engine:
 
 
 @pytest.fixture
-def threads(watched: Engine, lab: Lab, tmp_path: Path, request: pytest.FixtureRequest) -> FioRunner:
+def threads(watched: Engine, lab: Lab, tmp_path: Path) -> FioRunner:
     """Return fio as it runs on any kernel: the runtime knows few address layouts."""
     enter = [*lab.command([]), "setarch", "--addr-no-randomize"]
-    return FioRunner(Fio(watched, enter=enter), lab.pool, tmp_path, request.node)
+    return FioRunner(Fio(watched, enter=enter), lab.pool, tmp_path)
 
 
 def test_stripes(threads: FioRunner) -> None:
@@ -53,10 +53,8 @@ def test_stripes(threads: FioRunner) -> None:
     assert report.bytes("write") == report.bytes("read") == 16 << 20
 
 
-def test_mounts(
-    threads: FioRunner, watched: Engine, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    mounts = place_of_directories(watched, tmp_path, request.node)
+def test_mounts(threads: FioRunner, watched: Engine, tmp_path: Path) -> None:
+    mounts = place_of_directories(watched, tmp_path)
     report = done(threads(pool=mounts.pool, timeout=_SECONDS, **_JOBS))
     assert report.bytes("write") == report.bytes("read") == 16 << 20
 

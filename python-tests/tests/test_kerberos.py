@@ -124,11 +124,11 @@ _PIECES = {"krb5": 2, "krb5i": 4, "krb5p": 6}
 
 @pytest.mark.parametrize("flavor", _PIECES)
 def test_all_cryptography_is_timed(
-    kerberos: Lab, engine: Engine, tmp_path: Path, request: pytest.FixtureRequest, flavor: str
+    kerberos: Lab, engine: Engine, tmp_path: Path, flavor: str
 ) -> None:
     """Of WRITEs and of READs; every 17th piece stands for all."""
     fio = Fio(preloaded(engine, tmp_path, _EACH_TAKES_1_MS))
-    client = Client(kerberos, FioRunner(fio, "", tmp_path, request.node), tmp_path)
+    client = Client(kerberos, FioRunner(fio, "", tmp_path), tmp_path)
     job: dict[str, Option] = {"rw": "write", "bs": "4k", "size": "2m", "verify": "crc32c"}
     result = client(**job, verify_state_save=0, filename="f", security=flavor)
     done(result)
@@ -281,9 +281,7 @@ def test_the_cache_that_fits_the_server(client: Client, kerberos: Lab, tmp_path:
 
 
 @pytest.mark.parametrize("service", [False, True])
-def test_clocks_that_differ(
-    client: Client, engine: Engine, tmp_path: Path, request: pytest.FixtureRequest, service: bool
-) -> None:
+def test_clocks_that_differ(client: Client, engine: Engine, tmp_path: Path, service: bool) -> None:
     """The KDC notices, or with a ticket at hand the server, which does not say so."""
     client.log_in()
     if service:
@@ -291,7 +289,7 @@ def test_clocks_that_differ(
         name = ["kvno", "-S", "nfs", client.lab.server(0).endpoint.address]
         run(name, timeout=60, env=cache).check()
     ahead = Fio(preloaded(engine, tmp_path, _AHEAD))
-    late = Client(client.lab, FioRunner(ahead, "", tmp_path, request.node), tmp_path)
+    late = Client(client.lab, FioRunner(ahead, "", tmp_path), tmp_path)
     words = "do the clocks agree" if service else "set the clocks here, at the KDC and at the"
     refused(late(**_SMALL, **late.tickets), words, "300 s", "clockskew in krb5.conf")
 

@@ -285,13 +285,11 @@ def test_a_connection_that_cannot_be_had(
     refused(result, f"cannot connect to RDMA port {port}", words)
 
 
-def test_too_little_memory_may_be_locked(
-    engine: Engine, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_too_little_memory_may_be_locked(engine: Engine, tmp_path: Path) -> None:
     """Without CAP_IPC_LOCK, which lets root lock as much as it likes."""
     few = ["setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-ipc_lock"]
     few = ["prlimit", f"--memlock={256 * _KIB}", *few]
-    fio = FioRunner(Fio(engine, few), _ONE, tmp_path, request.node)
+    fio = FioRunner(Fio(engine, few), _ONE, tmp_path)
     result = fio(proto="rdma", filename="f", rw="write", bs="1m", size="8m", iodepth=8)
     assert result.status != 0
     assert any("may lock 256 KiB: raise ulimit -l" in line for line in said(result))
