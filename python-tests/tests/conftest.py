@@ -13,6 +13,7 @@ import itertools
 import os
 import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import EllipsisType
 from typing import Any, NoReturn
@@ -237,8 +238,8 @@ def show(result: FioResult) -> None:
 class FioRunner:
     """Runs fio with the engine as a client of the lab, one folder to a run below the test's own."""
 
-    def __init__(self, fio: Fio, pool: str, folder: Path):
-        self._fio, self._pool, self._folder = fio, pool, folder
+    def __init__(self, fio: Fio, pool: str, folder: Path, common: Mapping[str, Option] = {}):
+        self._fio, self._pool, self._folder, self._common = fio, pool, folder, common
         self._numbers = itertools.count()
 
     def __call__(self, *, timeout: float = 120, **words: Any) -> FioResult:
@@ -256,18 +257,19 @@ class FioRunner:
         jobfile: Path | None = None,
         arguments: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
+        enter: Sequence[str] = (),
         **options: Option,
     ) -> FioProcess:
         """Start fio and go on; use it in a `with`, so that it ends with the test.
 
         On the whole lab unless `pool` says otherwise (None: no --pool). Options are fio's own; see
-        Fio.start for `jobfile` and `arguments`. It reads the time from the kernel: to calibrate
-        its CPU clock takes most of a short run.
+        Fio.start for `jobfile` and `arguments`, `enter` are further words before it. It reads the
+        time from the kernel: to calibrate its CPU clock takes most of a short run.
         """
-        return self._fio.start(
+        return replace(self._fio, enter=[*self._fio.enter, *enter]).start(
             self._folder / f"fio-{next(self._numbers)}",
             pool=self._pool if isinstance(pool, EllipsisType) else pool,
-            options={"clocksource": "clock_gettime", **options},
+            options={"clocksource": "clock_gettime", **self._common, **options},
             jobfile=jobfile,
             arguments=arguments,
             env=env,

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import show
+from conftest import FioRunner, show
 from engine_helpers import done, refused, said
 
 from jobs import Fio
@@ -233,38 +233,14 @@ def runs(cases: Mapping[str, Case]) -> Callable[[Judged], Callable[..., None]]:
     return decorate
 
 
-class Client:
-    """fio with the engine, one run after the other."""
-
-    def __init__(self, engine: Engine, folder: Path):
-        self._engine, self._folder, self._runs = engine, folder, itertools.count(1)
-
-    def start(
-        self,
-        server: ScriptedServer,
-        *,
-        pool: str | None = None,
-        enter: Sequence[str] = (),
-        **options: Option,
-    ) -> FioProcess:
-        """Start JOB with other options, by default on all of the server's addresses."""
-        folder = self._folder / f"fio-{next(self._runs)}"
-        return start_fio(self._engine, folder, pool or server.pool(), (), options, enter)
-
-    def __call__(self, server: ScriptedServer, **words: Any) -> FioResult:
-        """Run it to its end, for SECONDS at most: then its status is None."""
-        with self.start(server, **words) as process:
-            return self.finish(process)
-
-    def finish(self, process: FioProcess) -> FioResult:
-        result = process.result(SECONDS)
-        show(result)
-        return result
+def runner(engine: Engine, folder: Path) -> FioRunner:
+    """Make what runs JOB with other options, on the file "f" of any pool."""
+    return FioRunner(Fio(engine), "", folder / "runs", {**JOB, "filename": "f"})
 
 
 @pytest.fixture
-def client(engine: Engine, tmp_path: Path) -> Client:
-    return Client(engine, tmp_path)
+def client(engine: Engine, tmp_path: Path) -> FioRunner:
+    return runner(engine, tmp_path)
 
 
 @pytest.fixture

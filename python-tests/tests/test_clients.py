@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from conftest import FioRunner
 from engine_helpers import Place, Traced, done, fixture_of_places
 from scripted_jobs import (
     BOTH,
@@ -21,7 +22,6 @@ from scripted_jobs import (
     NO_RESERVED_PORTS,
     READING,
     TWO_ADDRESSES,
-    Client,
     Outcome,
     Run,
 )
@@ -577,9 +577,9 @@ def test_clients_that_have_sent_all_sleep_until_their_file_is_open(job: Run) -> 
 # --- what they cannot have ---
 
 
-def test_clients_is_no_option(client: Client, server: ScriptedServer) -> None:
+def test_clients_is_no_option(client: FioRunner, server: ScriptedServer) -> None:
     """It would be taken for fio's own --client, which talks to a host."""
-    result = client(server, clients=4)
+    result = client(pool=server.pool(), clients=4)
     assert result.status == 1
     assert "Option <clients>: use nclients= instead" in result.messages
 

@@ -12,13 +12,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from conftest import FioRunner
 from engine_helpers import Place, done, eventually, fixture_of_places, job_of, psync, sections
 from scripted_jobs import (
     BLOCKS,
     KIB,
     NEVER,
     TWO_ADDRESSES,
-    Client,
     Options,
     Outcome,
     Run,
@@ -237,17 +237,17 @@ _TURNS: Options = {
 
 
 def test_a_mount_beside_it_is_still_synced(
-    client: Client, server: ScriptedServer, tmp_path: Path
+    client: FioRunner, server: ScriptedServer, tmp_path: Path
 ) -> None:
     """Its kernel has what went through it, whatever the server of the other path has lost."""
     server.hooks.append(on(Nfs.WRITE, _FORGETS, nth=8))
-    result = client(server, pool=_mixed(server, tmp_path / "mount"), size="60k", **_TURNS)
+    result = client(pool=_mixed(server, tmp_path / "mount"), size="60k", **_TURNS)
     assert result.status == 0
     assert [line.commits > 0 for line in result.stats] == [True, True]
 
 
 def test_nothing_goes_out_again_through_a_mount(
-    client: Client, server: ScriptedServer, tmp_path: Path
+    client: FioRunner, server: ScriptedServer, tmp_path: Path
 ) -> None:
     """The server goes while data is written again, and comes back: no mount stands in for it."""
     seen: set[int] = set()
@@ -269,7 +269,7 @@ def test_nothing_goes_out_again_through_a_mount(
     server.hooks.append(hook)
     pool = _mixed(server, tmp_path / "mount")
     options: Options = {**_TURNS, "failover": 1, "direct": 1, "rw": "randwrite"}
-    assert client(server, pool=pool, **options).status == 0
+    assert client(pool=pool, **options).status == 0
     assert gone
 
 

@@ -9,8 +9,9 @@ import signal
 from pathlib import Path
 
 import pytest
+from conftest import FioRunner
 from engine_helpers import eventually, family, running, stderr_of
-from scripted_jobs import Client, Options, go
+from scripted_jobs import Options, go
 
 from nfsmulti.fiorun import Engine, FioProcess
 from nfsmulti.lab.lab import free_ports
@@ -41,11 +42,11 @@ def _kill_fio_alone(process: FioProcess) -> None:
     ],
 )
 def test_a_job_ends_with_its_fio(
-    client: Client, server: ScriptedServer, server_is: str, version: int, options: Options
+    client: FioRunner, server: ScriptedServer, server_is: str, version: int, options: Options
 ) -> None:
     """Also one that waits for its server for ever, and one that is asleep in fio."""
     pool = server.pool(version=version)
-    with client.start(server, pool=pool, **_ENDLESS, **options) as process:
+    with client.start(pool=pool, **_ENDLESS, **options) as process:
         eventually(lambda: len(server.calls(*(DATA if version == 3 else DATA4))) > 4)
         if server_is == "gone":
             go(server)
@@ -54,9 +55,9 @@ def test_a_job_ends_with_its_fio(
         assert "1 commits" in stderr_of(process) or server_is == "gone"
 
 
-def test_a_job_ends_that_fio_has_not_let_begin(client: Client, server: ScriptedServer) -> None:
+def test_a_job_ends_that_fio_has_not_let_begin(client: FioRunner, server: ScriptedServer) -> None:
     """It waits for a lock that nobody opens any more."""
-    with client.start(server, numjobs=200, **_ENDLESS) as process:
+    with client.start(pool=server.pool(), numjobs=200, **_ENDLESS) as process:
         _kill_fio_alone(process)
 
 
@@ -71,10 +72,10 @@ def _go_on(server: ScriptedServer) -> None:
 
 @pytest.mark.parametrize("thread", [0, 1])
 def test_a_job_outlives_the_shell_of_its_fio(
-    client: Client, server: ScriptedServer, thread: int
+    client: FioRunner, server: ScriptedServer, thread: int
 ) -> None:
     shell = ["sh", "-c", 'nohup setsid "$0" "$@" &']
-    with client.start(server, enter=shell, thread=thread, **_ENDLESS) as process:
+    with client.start(pool=server.pool(), enter=shell, thread=thread, **_ENDLESS) as process:
         eventually(lambda: not running(process.pid))
         _go_on(server)
         assert _SAYS not in stderr_of(process)

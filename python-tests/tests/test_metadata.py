@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from conftest import FioRunner
 from engine_helpers import (
     Place,
     done,
@@ -25,7 +26,7 @@ from engine_helpers import (
     sections,
     stderr_of,
 )
-from scripted_jobs import TWO_ADDRESSES, Client, Outcome, Run, case, runs
+from scripted_jobs import TWO_ADDRESSES, Outcome, Run, case, runs
 
 from nfsmulti.fiorun import FioProcess, FioResult, Option
 from servers.scripted import (
@@ -729,7 +730,7 @@ def test_a_refusal_without_what_follows_its_status(ran: Outcome) -> None:
 
 
 @pytest.mark.sanitized
-def test_verify_asks_for_what_a_session_takes(client: Client) -> None:
+def test_verify_asks_for_what_a_session_takes(client: FioRunner) -> None:
     """Also with one call at a time, as a session for names has."""
     with ScriptedServer(terms=Terms(max_response=2048)) as server:
         job: dict[str, Option] = {
@@ -738,12 +739,12 @@ def test_verify_asks_for_what_a_session_takes(client: Client) -> None:
             "tree_depth": 0,
             "pool": server.pool(version=4),
         }
-        done(client(server, **job))
-        assert _operations(client(server, **job, meta_verify=1))[0] == _ENTRIES
+        done(client(**job))
+        assert _operations(client(**job, meta_verify=1))[0] == _ENTRIES
 
 
 @pytest.mark.sanitized
-def test_a_server_that_forgets_handles(client: Client, server: ScriptedServer) -> None:
+def test_a_server_that_forgets_handles(client: FioRunner, server: ScriptedServer) -> None:
     """Of entries and of directories: they are looked up again, from the root."""
     server.export.files.keeps = 40
     for how in (
@@ -757,4 +758,4 @@ def test_a_server_that_forgets_handles(client: Client, server: ScriptedServer) -
         {"rw": "write", "filename": "."},
     ):
         job = {**_JOB, "size": 100, "dir_entries": 20, **how}
-        assert _operations(client(server, pool=server.pool(version=4), **job))[0] == 100
+        assert _operations(client(pool=server.pool(version=4), **job))[0] == 100

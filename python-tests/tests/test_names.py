@@ -15,9 +15,9 @@ from functools import partial
 from typing import Any
 
 import pytest
-from conftest import needs_privileges
+from conftest import FioRunner, needs_privileges
 from engine_helpers import done, eventually, stderr_of
-from scripted_jobs import TWO_ADDRESSES, Case, Client, Outcome, Run, case, go, runs
+from scripted_jobs import TWO_ADDRESSES, Case, Outcome, Run, case, go, runs
 
 from nfsmulti.fiorun import FioProcess, Option
 from nfsmulti.paths import PYTHON_TESTS
@@ -304,7 +304,7 @@ with ScriptedServer(addresses=["::"], nfs_port=2049, mount_port=2050):
 """
 
 
-def test_a_link_local_address(client: Client, server: ScriptedServer) -> None:
+def test_a_link_local_address(client: FioRunner) -> None:
     """With its zone; the server is one of a network of its own."""
     needs_privileges()
     script = f"""\
@@ -318,4 +318,4 @@ exec {sys.executable} -c '{_SERVE}'
         eventually(lambda: ":2050" in run([*enter, "ss", "-Hltn"], timeout=60).stdout)
         for zone in ("%lo", "%25lo"):
             pool = f"nfs://[fe80::1{zone}]/export?nfsport=2049&mountport=2050"
-            done(client(server, pool=pool, enter=enter))
+            done(client(pool=pool, enter=enter))

@@ -12,12 +12,12 @@ from collections import Counter
 from functools import partial
 
 import pytest
+from conftest import FioRunner
 from engine_helpers import done, said
 from scripted_jobs import (
     NEVER,
     TWO_ADDRESSES,
     Case,
-    Client,
     Options,
     Outcome,
     Run,
@@ -146,7 +146,7 @@ def test_what_an_earlier_copy_has_removed_is_removed(job: Run) -> None:
 
 @pytest.mark.parametrize("times", [1, 20])
 def test_a_session_that_is_anothers_is_not_taken(
-    client: Client, server: ScriptedServer, times: int
+    client: FioRunner, server: ScriptedServer, times: int
 ) -> None:
     """As from a slow server, which has told two connections one number for CREATE_SESSION.
 
@@ -162,7 +162,7 @@ def test_a_session_that_is_anothers_is_not_taken(
 
     server.hooks.append(grants_anothers)
     size = "64k" if times == 1 else "4k"
-    result = client(server, pool=server.pool(version=4), nconnect=2, size=size)
+    result = client(pool=server.pool(version=4), nconnect=2, size=size)
     done(result)
     assert said(result) == []
     created = len(server.calls(Nfs4.CREATE_SESSION)) - _DATA_SESSION
@@ -253,9 +253,9 @@ def test_what_is_refused(ran: Outcome) -> None:
     assert ran.calls(Nfs4.WRITE) == []
 
 
-def test_a_path_that_leads_nowhere_leaves_no_client(client: Client) -> None:
+def test_a_path_that_leads_nowhere_leaves_no_client(client: FioRunner) -> None:
     with ScriptedServer() as server:
-        result = client(server, pool=server.pool(version=4).replace("/export", "/export/nowhere"))
+        result = client(pool=server.pool(version=4).replace("/export", "/export/nowhere"))
         assert result.status not in (0, None)
         assert not server.kept().clients
 
@@ -374,10 +374,10 @@ def test_a_server_that_ties_opens_to_a_session(job: Run, trunking: str, nconnect
     assert not ran.server.kept().sessions
 
 
-def test_another_server_is_an_error(client: Client) -> None:
+def test_another_server_is_an_error(client: FioRunner) -> None:
     with ScriptedServer() as one, ScriptedServer(addresses=TWO_ADDRESSES[1:]) as other:
         result = client(
-            one, pool=f"{one.pool(version=4)},{other.pool(version=4)}", trunking="session", **_ALL
+            pool=f"{one.pool(version=4)},{other.pool(version=4)}", trunking="session", **_ALL
         )
     assert result.status not in (0, None)
     assert any("this is another server" in line for line in said(result))
@@ -391,7 +391,7 @@ def test_calls_beyond_the_slots_wait_and_that_is_told(job: Run) -> None:
     assert {call.slot for call in ran.calls(Nfs4.SEQUENCE)} == {0, 1}
 
 
-def test_an_open_that_no_slot_is_left_for_gets_another_session(client: Client) -> None:
+def test_an_open_that_no_slot_is_left_for_gets_another_session(client: FioRunner) -> None:
     """One connection's call keeps the last slot, as it waits for an OPEN, which waits for a slot.
 
     The server takes the other slot back with the answer by which the file is to be opened again.
@@ -409,7 +409,7 @@ def test_an_open_that_no_slot_is_left_for_gets_another_session(client: Client) -
 
         server.hooks.append(hook)
         options: Options = {"trunking": "session", "spread": "roundrobin", "iodepth": 2}
-        done(client(server, pool=server.pool(version=4), **_TOO_SOON, **options))
+        done(client(pool=server.pool(version=4), **_TOO_SOON, **options))
         calls = server.calls(Nfs4.WRITE)
         first = [call for call in calls if call.session == calls[0].session]
         assert {(call.slot, call.server[0]) for call in first} == set(enumerate(TWO_ADDRESSES))

@@ -15,6 +15,7 @@ from itertools import cycle
 from pathlib import Path
 
 import pytest
+from conftest import FioRunner
 from engine_helpers import cpu_seconds, eventually, job_of, sections, stderr_of
 from judge import lost_bytes
 from limits import Within
@@ -26,7 +27,6 @@ from scripted_jobs import (
     SECONDS,
     TWO_ADDRESSES,
     Case,
-    Client,
     Options,
     Outcome,
     Run,
@@ -188,11 +188,11 @@ def test_signals_and_runtime_end_a_hard_job(ran: Outcome) -> None:
 @pytest.mark.timing
 @pytest.mark.parametrize("name", ["gone", "silent"])
 def test_the_runtime_ends_a_hard_job_within_5_seconds(
-    client: Client, server: ScriptedServer, within: Within, name: str
+    client: FioRunner, server: ScriptedServer, within: Within, name: str
 ) -> None:
     """A server that is there and answers nothing is given longer: until a signal."""
     server.hooks.append(_HANGING[name])
-    with client.start(server, **_hanging_job(name, runtime=1)) as process:
+    with client.start(pool=server.pool(), **_hanging_job(name, runtime=1)) as process:
         _until_it_hangs(server, process)
         assert process.wait(1.0) is None
         if name == "silent":
@@ -204,14 +204,14 @@ def test_the_runtime_ends_a_hard_job_within_5_seconds(
 
 
 @pytest.mark.timing
-def test_signals_end_hard_jobs_within_5_seconds(client: Client, within: Within) -> None:
+def test_signals_end_hard_jobs_within_5_seconds(client: FioRunner, within: Within) -> None:
     """All at once, since they only wait: without using the processor until then."""
     jobs = [(name, 0) for name in _HANGING] + [(name, 1) for name in ("silent", "gone", "full")]
     with ExitStack() as stack:
         running = list[tuple[ScriptedServer, FioProcess]]()
         for name, failover in jobs:
             server = stack.enter_context(ScriptedServer(_HANGING[name]))
-            process = client.start(server, **_hanging_job(name, failover=failover))
+            process = client.start(pool=server.pool(), **_hanging_job(name, failover=failover))
             running.append((server, stack.enter_context(process)))
         for server, process in running:
             _until_it_hangs(server, process)
@@ -229,14 +229,14 @@ def test_signals_end_hard_jobs_within_5_seconds(client: Client, within: Within) 
 
 @pytest.mark.timing
 def test_a_signal_ends_a_job_of_many_silent_paths_within_5_seconds(
-    client: Client, within: Within
+    client: FioRunner, within: Within
 ) -> None:
     """NFSv4.1 has sessions to end over each of them."""
     addresses = [f"127.0.0.{number}" for number in range(1, 9)]
     silent = on(DATA4, Answer(reply=False, do=_fall_silent), after=4)
     with ScriptedServer(silent, addresses=addresses) as server:
         options = _hanging_job("silent", filename="f", runtime=60, nconnect=1)
-        with client.start(server, pool=server.pool(version=4), **options) as process:
+        with client.start(pool=server.pool(version=4), **options) as process:
             eventually(lambda: len(server.hooks) > 1)
             process.signal(signal.SIGTERM)
             with within(5.0):

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from conftest import needs_privileges
+from conftest import FioRunner, needs_privileges
 from engine_helpers import done, refused, said
-from scripted_jobs import BLOCKS, TWO_ADDRESSES, Client, Options, Run
+from scripted_jobs import BLOCKS, TWO_ADDRESSES, Options, Run
 
 from nfsmulti.lab.certificates import Certificates
 from servers.scripted import DATA, DATA4, Answer, Call, Mount, Nfs, ScriptedServer, Status, on
@@ -45,12 +45,12 @@ def test_a_connection_that_brings_bytes_is_kept(job: Run) -> None:
 # --- failover=1: what needs names; the rest is in test_scenarios_failover.py ---
 
 
-def test_a_path_that_is_dead_from_the_start(client: Client) -> None:
+def test_a_path_that_is_dead_from_the_start(client: FioRunner) -> None:
     """The first one, which is asked first for names; another is in the fault matrix."""
     first, second = TWO_ADDRESSES
     with ScriptedServer(addresses=TWO_ADDRESSES) as server:
         server.refuse(first)
-        result = client(server, failover=1, spread="stripe", verify="crc32c")
+        result = client(pool=server.pool(), failover=1, spread="stripe", verify="crc32c")
     done(result)
     assert {call.server[0] for call in server.calls(Nfs.WRITE)} == {second}
     assert any(f"{first}:" in line and "cannot reach port" in line for line in said(result))
@@ -108,12 +108,13 @@ def test_a_client_that_epoll_does_not_take(job: Run) -> None:
 
 @pytest.mark.parametrize("xprtsec", ["none", "tls"])
 def test_a_machine_without_an_address_is_told_so(
-    client: Client, server: ScriptedServer, tmp_path: Path, xprtsec: str
+    client: FioRunner, tmp_path: Path, xprtsec: str
 ) -> None:
     """It has no network, so no ::1 either, and all ports."""
-    options = Certificates(tmp_path).options(xprtsec) if xprtsec == "tls" else {}
+    tls = xprtsec == "tls"
+    options: Options = Certificates(tmp_path).options(xprtsec) if tls else {}
     enter = ["unshare", "--map-root-user", "--net"]
-    alone = client(server, pool="nfs://[::1]/x?version=4.1", enter=enter, **options)
+    alone = client(pool="nfs://[::1]/x?version=4.1", enter=enter, **options)
     refused(alone, "Cannot assign requested address: this machine has no address of the server's")
 
 
@@ -131,11 +132,11 @@ def test_mount_is_asked_anew_where_its_answer_is_stale(job: Run) -> None:
     assert len(job(stale).calls(Mount.MNT)) == 2
 
 
-def test_localaddr_is_not_mounts(client: Client, server: ScriptedServer) -> None:
+def test_localaddr_is_not_mounts(client: FioRunner, server: ScriptedServer) -> None:
     """Of which the line tells where MOUNT is refused."""
     server.hooks.append(on(Mount.MNT, Answer(status=Status.ACCES)))
-    assert "localaddr" in refused(client(server, pool=server.pool(localaddr="127.0.0.8")))
-    assert "localaddr" not in refused(client(server))
+    assert "localaddr" in refused(client(pool=server.pool(localaddr="127.0.0.8")))
+    assert "localaddr" not in refused(client(pool=server.pool()))
 
 
 # A machine whose reserved ports are all taken, for as many tries as are told; and then it is later.

@@ -9,14 +9,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from conftest import missing
+from conftest import FioRunner, missing
 from engine_helpers import done, refused, said
 from scripted_jobs import (
     KIB,
     NO_RESERVED_PORTS,
     READING,
     Case,
-    Client,
     Options,
     Outcome,
     Run,
@@ -229,14 +228,14 @@ def test_servers_that_refuse_their_root_or_the_export(ran: Outcome) -> None:
     assert ("?" in line, "pseudo" in line) == (words is _ALLOWED, "use the path" in words)
 
 
-def test_nfsv4_ignores_the_port_of_mount(client: Client, server: ScriptedServer) -> None:
+def test_nfsv4_ignores_the_port_of_mount(client: FioRunner, server: ScriptedServer) -> None:
     """Said once, however many jobs and paths have one.
 
     On the command line the version has nfs(5)'s name: fio takes --version for itself.
     """
     both = ",".join([server.url(version=4, mountport=7)] * 2)
     for words in ({"pool": both}, {"pool": server.url(), "nfsvers": "4.1", "mountport": 7}):
-        result = client(server, spread="roundrobin", numjobs=2, **words)
+        result = client(spread="roundrobin", numjobs=2, **words)
         done(result)
         (line,) = said(result)
         assert line.endswith("mountport= is ignored: NFSv4 has no MOUNT")

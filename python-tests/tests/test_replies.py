@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 
 import pytest
+from conftest import FioRunner
 from engine_helpers import (
     Place,
     done,
@@ -26,7 +27,6 @@ from scripted_jobs import (
     MIB,
     TWO_ADDRESSES,
     Case,
-    Client,
     Options,
     Outcome,
     Run,
@@ -215,7 +215,7 @@ def test_the_smallest_limits_serve(job: Run, address: str) -> None:
 # --- replies at odd moments ---
 
 
-def test_a_reply_to_a_call_that_has_not_left(client: Client) -> None:
+def test_a_reply_to_a_call_that_has_not_left(client: FioRunner) -> None:
     """A server can guess the number of a call that it has not got; to answer it breaks the rules.
 
     Numbers hold generation and slot, so those of one batch at depth 32 are 65 apart. The server
@@ -233,7 +233,9 @@ def test_a_reply_to_a_call_that_has_not_left(client: Client) -> None:
         return Answer(do=ScriptedServer.stop_reading, raw=record(reply))
 
     with ScriptedServer(guess, receive_buffer=64 * KIB) as server:
-        with client.start(server, bs="1m", size="32m", iodepth=depth, verify="crc32c") as process:
+        with client.start(
+            pool=server.pool(), bs="1m", size="32m", iodepth=depth, verify="crc32c"
+        ) as process:
             eventually(lambda: guessed and "messages are broken" in stderr_of(process))
             server.read_again()
             result = client.finish(process)

@@ -12,9 +12,10 @@ from typing import Any
 
 import psutil
 import pytest
+from conftest import FioRunner
 from engine_c import CData, ffi, text, zeros
 from engine_helpers import done, eventually
-from scripted_jobs import Client, Options
+from scripted_jobs import Options
 
 from nfsmulti.fiorun import FioResult
 from servers.scripted import Answer, Call, Nfs, ScriptedServer, on
@@ -81,15 +82,15 @@ def test_a_percentile_is_the_least_value_that_so_many_do_not_exceed(testlib: CDa
         assert histogram.max == 20
 
 
-def test_a_late_answer_is_service(client: Client, server: ScriptedServer) -> None:
+def test_a_late_answer_is_service(client: FioRunner, server: ScriptedServer) -> None:
     server.hooks.append(on(Nfs.READ, Answer(delay=0.05)))
-    response = _response(client(server, **_READS, iodepth=1))
+    response = _response(client(pool=server.pool(), **_READS, iodepth=1))
     assert response["service_mean_us"] >= 0.05e6
     assert response["clamped_stamps"] == response["shared_stamps"] == 0
     assert "lag_mean_us" not in response
 
 
-def test_what_waits_for_a_held_client_is_wake_up(client: Client, server: ScriptedServer) -> None:
+def test_what_waits_for_a_held_client_is_wake_up(client: FioRunner, server: ScriptedServer) -> None:
     def hold(call: Call) -> None:
         if call.procedure is Nfs.READ:
             process.signal(signal.SIGSTOP)
@@ -101,16 +102,16 @@ def test_what_waits_for_a_held_client_is_wake_up(client: Client, server: Scripte
 
     server.create("f", bytes(65536))
     server.hooks.append(hold)
-    with client.start(server, **_READS, number_ios=1, iodepth=1, thread=1) as process:
+    with client.start(pool=server.pool(), **_READS, number_ios=1, iodepth=1, thread=1) as process:
         eventually(has_waited)
         process.signal(signal.SIGCONT)
         response = _response(client.finish(process))
     assert response["wake_up_max_us"] >= _HELD * 1e6
 
 
-def test_all_connections_and_the_clock_count(client: Client, server: ScriptedServer) -> None:
+def test_all_connections_and_the_clock_count(client: FioRunner, server: ScriptedServer) -> None:
     clock: Options = {"arrival_rate": 10_000_000, "lat_percentiles": 1, "spread": "roundrobin"}
-    response = _response(client(server, **_READS, **clock, nconnect=2))
+    response = _response(client(pool=server.pool(), **_READS, **clock, nconnect=2))
     assert sum(response["lag_bins"].values()) == response["replies"] == 16
 
 
@@ -153,9 +154,11 @@ def test_what_people_read(testlib: CData) -> None:
     )
 
 
-def test_what_is_due_waits_for_others(client: Client, server: ScriptedServer) -> None:
+def test_what_is_due_waits_for_others(client: FioRunner, server: ScriptedServer) -> None:
     """None is sent before its batch, with nothing under way or something; and the lag tells."""
     server.hooks.append(on(Nfs.READ, Answer(delay=0.2)))
     clock: Options = {"arrival_rate": 20, "arrival_process": "fixed", "lat_percentiles": 1}
-    response = _response(client(server, **_READS, **clock, number_ios=2, arrival_batch=1000))
+    response = _response(
+        client(pool=server.pool(), **_READS, **clock, number_ios=2, arrival_batch=1000)
+    )
     assert response["lag_mean_us"] >= 1000

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from conftest import FioRunner, call_harness, or_skip, started_lab
 from engine_helpers import all_go_on, done, eventually, refused, said, stopped_well, traces
-from scripted_jobs import KIB, MIB, NEVER, SECONDS, Client, numbered, preloaded
+from scripted_jobs import KIB, MIB, NEVER, SECONDS, numbered, preloaded, runner
 
 from nfsmulti import paths
 from nfsmulti.fiorun import Engine, FioProcess, FioResult, Option
@@ -105,7 +105,9 @@ def own(pair: Pair) -> dict[str, Option]:
 class Tls:
     """fio on a scripted server, behind a proxy with certificates that it trusts."""
 
-    def __init__(self, client: Client, server: ScriptedServer, proxy: TlsProxy, made: Certificates):
+    def __init__(
+        self, client: FioRunner, server: ScriptedServer, proxy: TlsProxy, made: Certificates
+    ):
         self.server, self.proxy, self.made = server, proxy, made
         self._client, self.finish = client, client.finish
 
@@ -114,7 +116,7 @@ class Tls:
 
     def start(self, ktls: Option = 0, **options: Option) -> FioProcess:
         words = {"pool": self.path(), **trusted(self.made, ktls), **options}
-        return self._client.start(self.server, **words)
+        return self._client.start(**words)
 
     def __call__(self, ktls: Option = 0, **options: Option) -> FioResult:
         with self.start(ktls, **options) as process:
@@ -131,7 +133,7 @@ class Tls:
 
 
 @pytest.fixture
-def tls(client: Client, server: ScriptedServer, made: Certificates) -> Iterator[Tls]:
+def tls(client: FioRunner, server: ScriptedServer, made: Certificates) -> Iterator[Tls]:
     to = ("127.0.0.1", server.nfs_port)
     with TlsProxy(to, made.server.certificate, made.server.key) as proxy:
         yield Tls(client, server, proxy, made)
@@ -145,7 +147,7 @@ def on_kernel(tls: Tls, engine: Engine, tmp_path: Path) -> OnKernel:
     """Return what runs fio on a kernel's functions in C, which stand before the real one's."""
 
     def run_on(source: str) -> Tls:
-        client = Client(preloaded(engine, tmp_path, source), tmp_path)
+        client = runner(preloaded(engine, tmp_path, source), tmp_path)
         return Tls(client, tls.server, tls.proxy, tls.made)
 
     return run_on
@@ -221,7 +223,7 @@ def test_nothing_lies_unseen(tls: Tls) -> None:
     assert said(result) == []
 
 
-def test_a_paths_own_arguments(client: Client, tls: Tls, tmp_path: Path) -> None:
+def test_a_paths_own_arguments(client: FioRunner, tls: Tls, tmp_path: Path) -> None:
     """One path in clear, and one by TLS, whose server has a name of its own.
 
     One file may have certificate and key. The server is silent on its protocol, as tlshd is, which
@@ -233,7 +235,7 @@ def test_a_paths_own_arguments(client: Client, tls: Tls, tmp_path: Path) -> None
     ca = made.authority.certificate
     own_words = tls.path(host="localhost", xprtsec="mtls", tls_ca=ca, tls_name=NAME, tls_cert=both)
     pool = f"{tls.server.url(version=4, xprtsec='none')},{own_words}"
-    result = client(tls.server, pool=pool, spread="roundrobin", xprtsec="tls")
+    result = client(pool=pool, spread="roundrobin", xprtsec="tls")
     done(result)
     assert [line.xprtsec for line in result.stats] == ["none", "mtls"]
     assert {one.protocol for one in tls.proxy.handshakes} == {None}
