@@ -69,9 +69,7 @@ class Delivery:
 
     reply: bool = True  # False: nothing goes back
     rpc: bytes | None = None  # what protocol.accepted(), denied() or rpc_mismatch() give
-    xid: int | None = None
     delay: float = 0.0  # seconds
-    hold: int = 0  # wait until so many replies are held on the connection; the last goes out first
     fragments: tuple[int, ...] = ()  # their sizes, over and over; none: one fragment
     chunk: int = 0  # bytes sent at once
     pause: float = 0.0  # seconds between chunks

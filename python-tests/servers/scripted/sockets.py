@@ -15,7 +15,6 @@ from servers.scripted.call import Call, Delivery
 from servers.scripted.core import Terms
 from servers.scripted.protocol import Mount, Nfs, RpcCall, parse_call
 
-_HELD_SECONDS = 0.3
 _LINGER_NOT = struct.pack("ii", 1, 0)
 _POLL = 0.05
 _RECORD_MAX = 128 << 20
@@ -53,7 +52,6 @@ class Connection:
         self._sending = threading.Lock()
         self._closing = False
         self._ended = threading.Event()
-        self._held: list[tuple[Call, bytes]] = []
 
     def reset(self, how: int = socket.SHUT_RD) -> None:
         """End the connection by RST, and what waits for it: to send as well, by SHUT_RDWR."""
@@ -118,7 +116,7 @@ class Connection:
         except (EOFError, ValueError):
             return accepted(AcceptStat.GARBAGE_ARGS)
         rest = accepted(AcceptStat.SUCCESS, results) if how.rpc is None else how.rpc
-        reply = message(rpc.xid if how.xid is None else how.xid, rest)
+        reply = message(rpc.xid, rest)
         if how.delay or how.repeat or how.pause:  # further calls are read meanwhile
             threading.Thread(target=self._deliver, args=(call, how, reply), daemon=True).start()
         else:
@@ -132,9 +130,7 @@ class Connection:
             return
         with contextlib.suppress(OSError):
             whole = record(reply, how.fragments)
-            if how.hold:
-                self._hold(call, whole, how.hold)
-            elif how.reply:
+            if how.reply:
                 data = how.before + (whole if how.raw is None else how.raw)
                 self._send(data[: how.cut], call, how.chunk, how.pause)
             for seconds in how.repeat:
@@ -154,17 +150,3 @@ class Connection:
                 self._socket.sendall(data[at : at + (chunk or len(data))])
                 if chunk and self._ended.wait(pause):
                     return
-
-    def _hold(self, call: Call, whole: bytes, count: int) -> None:
-        """Keep a reply back; the one that makes `count` sets all free, the latest first."""
-        self._held.append((call, whole))
-        if len(self._held) >= count:
-            self._release()
-        elif len(self._held) == 1:
-            threading.Timer(_HELD_SECONDS, self._release).start()
-
-    def _release(self) -> None:
-        held, self._held = self._held, []
-        with contextlib.suppress(OSError):
-            for call, whole in reversed(held):
-                self._send(whole, call)
