@@ -77,6 +77,7 @@ class Case:
     terms: Callable[[], Terms] = Terms
     receive_buffer: int | None = None
     enter: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
     before: str = ""
     during: Callable[[ScriptedServer, FioProcess], object] | None = None
     error: int | None = 0  # that all jobs end with; None: the test decides
@@ -128,20 +129,6 @@ def _words(words: str | Sequence[str]) -> Sequence[str]:
     return (words,) if isinstance(words, str) else words
 
 
-def start_fio(
-    engine: Engine,
-    folder: Path,
-    pool: str,
-    arguments: Sequence[str],
-    options: Options,
-    enter: Sequence[str] = (),
-) -> FioProcess:
-    """Start JOB with other options on the file "f", or the jobs that `arguments` describe."""
-    file: Options = {} if arguments else {"filename": "f"}
-    common = {**JOB, **file, **options}
-    return Fio(engine, enter).start(folder, pool=pool, options=common, arguments=arguments)
-
-
 def preloaded(engine: Engine, folder: Path, source: str) -> Engine:
     """Return the engine with functions in C that stand before the C library's; see preload.h."""
     folder.mkdir(exist_ok=True)
@@ -163,12 +150,16 @@ def _run(engine: Engine, folder: Path, case: Case) -> Outcome:
     )
     if case.before:
         engine = preloaded(engine, folder, case.before)
+    file: Options = {} if case.arguments else {"filename": "f"}
     with scripted as server:
         for name, content in case.files.items():
             server.create(name, content)
-        pool = server.pool(version=case.version, **case.url)
-        words = case.pool.format(pool), case.arguments, case.options, case.enter
-        with start_fio(engine, folder / "fio", *words) as process:
+        with Fio(engine, case.enter, case.env).start(
+            folder / "fio",
+            pool=case.pool.format(server.pool(version=case.version, **case.url)),
+            options={**JOB, **file, **case.options},
+            arguments=case.arguments,
+        ) as process:
             if case.during:
                 case.during(server, process)
             result = process.result(SECONDS)

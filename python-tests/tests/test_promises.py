@@ -34,8 +34,8 @@ from scripted_jobs import (
     covers_once,
     go,
     preloaded,
+    runner,
     runs,
-    start_fio,
 )
 
 from nfsmulti.fiorun import Engine, FioProcess
@@ -362,9 +362,7 @@ def test_a_jobs_error_ends_others_as_their_runtime_does(job: Run) -> None:
     assert ran.server.durable("f") == ran.server.content("f")
 
 
-def test_a_file_that_the_server_never_opens_ends_a_minute_after_its_job(
-    engine: Engine, tmp_path: Path
-) -> None:
+def test_a_file_that_the_server_never_opens_ends_a_minute_after_its_job(job: Run) -> None:
     """The end of another job is its end. The clock is 12 times as fast."""
     jobs = sections(
         w={"filename": "a:b", "openfiles": 1, "file_service_type": "sequential"},
@@ -379,15 +377,10 @@ def test_a_file_that_the_server_never_opens_ends_a_minute_after_its_job(
         waits = call.procedure is Nfs4.READ and not asked
         return Answer(status=Status4.DELAY) if waits or refused else None
 
-    quick = Engine(engine.library, {**engine.env, "NFSMULTI_TEST_CLOCK": "12"})
-    with ScriptedServer(never) as server:
-        server.create("r", bytes(64 * KIB))
-        with start_fio(
-            quick, tmp_path / "fio", server.pool(version=4), jobs, {"exitall": 1}
-        ) as process:
-            result = process.result(SECONDS)
-    assert result.status not in (0, None)
-    assert 'cannot create "b": Interrupted' in result.messages
+    quick = {"NFSMULTI_TEST_CLOCK": "12"}
+    ran = job(never, version=4, arguments=jobs, exitall=1, env=quick, error=None)
+    assert ran.result.status not in (0, None)
+    assert 'cannot create "b": Interrupted' in ran.result.messages
 
 
 # A kernel that answers nothing until all is cancelled, and then that it did half of each WRITE.
@@ -432,11 +425,11 @@ unsigned int io_uring_peek_batch_cqe(struct io_uring *ring, struct io_uring_cqe 
 def test_what_a_mount_gave_up_does_not_go_on(engine: Engine, tmp_path: Path) -> None:
     """A WRITE that was half done when it was to be cancelled: its buffer is fio's again."""
     (tmp_path / "mount").mkdir()
-    half = preloaded(engine, tmp_path, _HALF)
-    with start_fio(half, tmp_path / "fio", str(tmp_path / "mount"), (), {}) as process:
+    half = runner(preloaded(engine, tmp_path, _HALF), tmp_path)
+    with half.start(pool=str(tmp_path / "mount")) as process:
         eventually((tmp_path / "mount" / "f").exists)
         process.signal(signal.SIGTERM)
-        result = process.result(SECONDS)
+        result = half.finish(process)
     assert result.status not in (0, None)
     assert "cancelled" in result.messages
     assert "submitted after" not in result.messages
