@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 
 import pytest
-from conftest import FioRunner
 from engine_helpers import (
     Place,
     done,
@@ -36,6 +35,7 @@ from scripted_jobs import (
     undisturbed,
 )
 
+from nfsmulti.fiorun import FioProcess
 from servers.rpc import Hyper, xdr
 from servers.scripted import (
     DATA,
@@ -215,7 +215,7 @@ def test_the_smallest_limits_serve(job: Run, address: str) -> None:
 # --- replies at odd moments ---
 
 
-def test_a_reply_to_a_call_that_has_not_left(client: FioRunner) -> None:
+def test_a_reply_to_a_call_that_has_not_left(job: Run) -> None:
     """A server can guess the number of a call that it has not got; to answer it breaks the rules.
 
     Numbers hold generation and slot, so those of one batch at depth 32 are 65 apart. The server
@@ -232,16 +232,14 @@ def test_a_reply_to_a_call_that_has_not_left(client: FioRunner) -> None:
         reply = message(guessed[0], accepted(AcceptStat.SUCCESS, results))
         return Answer(do=ScriptedServer.stop_reading, raw=record(reply))
 
-    with ScriptedServer(guess, receive_buffer=64 * KIB) as server:
-        with client.start(
-            pool=server.pool(), bs="1m", size="32m", iodepth=depth, verify="crc32c"
-        ) as process:
-            eventually(lambda: guessed and "messages are broken" in stderr_of(process))
-            server.read_again()
-            result = client.finish(process)
-        done(result)
-        assert [line.reconnects for line in result.stats] == [1]
-        assert guessed[0] in {call.xid for call in server.calls(Nfs.WRITE)[1:]}
+    def go_on(server: ScriptedServer, process: FioProcess) -> None:
+        eventually(lambda: guessed and "messages are broken" in stderr_of(process))
+        server.read_again()
+
+    large: Options = {"bs": "1m", "size": "32m", "iodepth": depth, "verify": "crc32c"}
+    ran = job(guess, receive_buffer=64 * KIB, during=go_on, **large)
+    assert [line.reconnects for line in ran.stats] == [1]
+    assert guessed[0] in {call.xid for call in ran.calls(Nfs.WRITE)[1:]}
 
 
 # --- discard=1: data that is dropped in the kernel ---
