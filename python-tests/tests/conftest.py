@@ -45,7 +45,7 @@ from nfsmulti.machine import versions
 from nfsmulti.processes import Completed, find, run
 from testrun import variant
 
-pytest_plugins = ("in_guest", "limits", "scripted_jobs", "standstill")
+pytest_plugins = ("engine_helpers", "in_guest", "limits", "scripted_jobs", "standstill")
 
 _HARNESS_SECONDS = 240.0
 _LABS = pytest.StashKey[list[Lab]]()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What the engine's tests share: where a job's files lie, and what they look for in a result.
 
-A test module names its own fixture, for example `place = fixture_of_places("nfs", "mount")`: its
-tests then run on a lab's export and on plain directories.
+A test that takes the fixture `place` runs on a lab's export by both versions of NFS, and on plain
+directories; others name what they run on.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class Place:
         return {name: (self.files / name).stat().st_size for name in self.names()}
 
 
-def fixture_of_places(*kinds: object) -> Callable[..., Place]:
-    """Make a fixture that gives an empty Place of each kind: "nfs", "nfs4", "mount"."""
+def _places(*kinds: str) -> object:
+    """Make a fixture that gives an empty Place of each kind."""
 
     @pytest.fixture(params=kinds)
     def place(
@@ -118,8 +118,14 @@ def fixture_of_places(*kinds: object) -> Callable[..., Place]:
         left = {file.name for file in cwd.iterdir() if not _VERIFY_STATE.fullmatch(file.name)}
         assert left == set(), "fio has made files in the local folder"
 
-    fixture: Callable[..., Place] = place
-    return fixture
+    return place
+
+
+place = _places("nfs", "nfs4", "mount")
+v3_or_mount = _places("nfs", "mount")
+export = _places("nfs", "nfs4")
+exported = _places("nfs")
+mounted = _places("mount")
 
 
 def place_in_lab(lab: Lab, engine: Engine, folder: Path, kind: str = "nfs") -> Place:

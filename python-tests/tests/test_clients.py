@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from conftest import FioRunner
-from engine_helpers import Place, Traced, done, fixture_of_places
+from engine_helpers import Place, Traced, done
 from scripted_jobs import (
     BOTH,
     KIB,
@@ -43,7 +43,6 @@ from servers.scripted import (
 )
 from servers.scripted.protocol import Credentials
 
-exported = fixture_of_places("nfs", "nfs4")
 _CLIENTS = 8
 _MANY, _SECONDS = 1000, 240.0
 _TWO = {"a": bytes(64 * KIB), "b": bytes(64 * KIB)}
@@ -53,9 +52,9 @@ _PAGES: dict[str, Option] = {"rw": "read", "bs": "4k", "size": "256k", "iodepth"
 # --- nfs-ganesha ---
 
 
-def test_each_io_is_the_next_clients(exported: Place) -> None:
-    pool = exported.paths[0]
-    result = exported.fio(pool=pool, nclients=_CLIENTS, trace=1, **_PAGES)
+def test_each_io_is_the_next_clients(export: Place) -> None:
+    pool = export.paths[0]
+    result = export.fio(pool=pool, nclients=_CLIENTS, trace=1, **_PAGES)
     done(result)
     reads = [one for one in Traced.read(result.stderr) if one.operation == "READ"]
     assert len(reads) == 64
@@ -65,32 +64,32 @@ def test_each_io_is_the_next_clients(exported: Place) -> None:
     assert told in result.messages
 
 
-def test_clients_that_were_not_served_are_told(exported: Place) -> None:
-    result = exported.fio(pool=exported.paths[0], nclients=_CLIENTS, **{**_PAGES, "size": "24k"})
+def test_clients_that_were_not_served_are_told(export: Place) -> None:
+    result = export.fio(pool=export.paths[0], nclients=_CLIENTS, **{**_PAGES, "size": "24k"})
     done(result)
     told = "clients: 6 of 8 served, 0 to 1 operations each, Jain's index 0.7500"
     assert told in result.messages
     assert "clients: 2 not served: no I/O came to them: give the job more" in result.messages
 
 
-def test_clients_write_over_two_addresses(exported: Place) -> None:
+def test_clients_write_over_two_addresses(export: Place) -> None:
     """Five clients of two paths, with syncs, and one file beside another; each has its turn."""
-    pool = ",".join(exported.paths[:2])
-    result = exported.fio(
+    pool = ",".join(export.paths[:2])
+    result = export.fio(
         pool=pool, nclients=5, spread="roundrobin", nrfiles=2, rw="randwrite", bs="16k", size="4m",
         iodepth=16, verify="crc32c", fsync=16,
     )  # fmt: skip
     done(result)
-    assert [line.path for line in result.stats] == [exported.labels[n % 2] for n in range(5)]
+    assert [line.path for line in result.stats] == [export.labels[n % 2] for n in range(5)]
     assert all(line.write_ops for line in result.stats)
 
 
-def test_clients_have_metadata_operations(exported: Place) -> None:
+def test_clients_have_metadata_operations(export: Place) -> None:
     words: dict[str, Option] = {"rw": "write", "bs": 1, "size": 64, "iodepth": 8, "metadata": 1}
-    result = exported.fio(pool=exported.paths[0], nclients=4, filename="d", **words)
+    result = export.fio(pool=export.paths[0], nclients=4, filename="d", **words)
     done(result)
     assert [line.meta_ops for line in result.stats] == [16] * 4
-    done(exported.fio(pool=exported.paths[0], nclients=4, filename="d", **{**words, "rw": "read"}))
+    done(export.fio(pool=export.paths[0], nclients=4, filename="d", **{**words, "rw": "read"}))
 
 
 # --- who they are ---

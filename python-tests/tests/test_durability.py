@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import FioRunner
-from engine_helpers import Place, done, eventually, fixture_of_places, job_of, psync, sections
+from engine_helpers import Place, done, eventually, job_of, psync, sections
 from scripted_jobs import (
     BLOCKS,
     KIB,
@@ -35,8 +35,6 @@ from nfsmulti.processes import run
 from servers.scripted import Answer, Call, Nfs, ScriptedServer, Stable, on
 
 pytestmark = pytest.mark.sanitized
-place = fixture_of_places("nfs", "nfs4", "mount")
-mounted = fixture_of_places("mount")
 
 _FORGETS = Answer(do=ScriptedServer.new_verifier)
 _HOLD: Options = {"hold_writes": "1m", "verify": "crc32c"}

@@ -26,7 +26,6 @@ from engine_helpers import (
     eventually,
     failed_io,
     family,
-    fixture_of_places,
     in_memory,
     place_in_lab,
     place_of_directories,
@@ -45,9 +44,6 @@ from nfsmulti.processes import run
 
 pytestmark = pytest.mark.sanitized
 
-place = fixture_of_places("nfs", "nfs4", "mount")
-exported = fixture_of_places("nfs")
-mounted = fixture_of_places("mount")
 
 _PORTS = "nfsport=22049&mountport=22050"
 _V41 = "nfsport=22049&version=4.1"

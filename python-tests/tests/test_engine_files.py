@@ -18,7 +18,6 @@ from engine_helpers import (
     done,
     failed_io,
     figures,
-    fixture_of_places,
     psync,
     refused,
     sections,
@@ -28,11 +27,6 @@ from scripted_jobs import replay
 from jobs import Fio
 from nfsmulti.fiorun import Engine, FioReport, Option
 from nfsmulti.lab import Lab
-
-place = fixture_of_places("nfs", "nfs4", "mount")
-exported = fixture_of_places("nfs")
-export = fixture_of_places("nfs", "nfs4")
-mounted = fixture_of_places("mount")
 
 _MIB = 1 << 20
 

@@ -14,14 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from engine_helpers import Place, complaints, done, eventually, fixture_of_places
+from engine_helpers import Place, complaints, done, eventually
 
 from nfsmulti.fiorun import ConnectionStats
 from nfsmulti.lab.lab import free_ports
 from nfsmulti.processes import Process, run
-
-exported = fixture_of_places("nfs")
-mounted = fixture_of_places("mount")
 
 _JOB = ["--name=job", "--rw=read", "--bs=16k", "--size=1m", "--filename=f"]
 

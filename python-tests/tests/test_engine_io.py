@@ -23,7 +23,6 @@ from engine_helpers import (
     failed_io,
     family,
     figures,
-    fixture_of_places,
     job_of,
     refused,
     sections,
@@ -34,11 +33,6 @@ from scripted_jobs import Options, Run, preloaded, replay, replay_files, undistu
 
 from nfsmulti.fiorun import FioProcess, Option
 from servers.scripted import Answer, Nfs, Nfs4, Procedure, ScriptedServer, Terms, on
-
-place = fixture_of_places("nfs", "mount")
-exported = fixture_of_places("nfs")
-export = fixture_of_places("nfs", "nfs4")
-mounted = fixture_of_places("mount")
 
 _MIB = 1 << 20
 
@@ -94,11 +88,11 @@ def test_what_one_run_wrote_another_verifies(export: Place) -> None:
     assert report.bytes("read") == 40 * 4096
 
 
-def test_busy_poll(place: Place) -> None:
+def test_busy_poll(v3_or_mount: Place) -> None:
     """Asking without sleeping changes nothing but the time that it takes."""
     jobs = sections(one={"iodepth": 1}, many={"iodepth": 16, "nconnect": 2, "spread": "queue"})
     words = ["--rw=randwrite", "--bs=8k", "--size=1m", "--verify=crc32c", "--fsync=16", *jobs]
-    report = done(place.fio(busy_poll=1000, arguments=words))
+    report = done(v3_or_mount.fio(busy_poll=1000, arguments=words))
     assert [job["read"]["total_ios"] for job in report.jobs] == [128, 128]
 
 
@@ -120,11 +114,11 @@ def test_verify_while_writing_by_threads_of_its_own_and_in_any_memory(exported: 
 # --- depth ---
 
 
-def test_iodepths(place: Place) -> None:
+def test_iodepths(v3_or_mount: Place) -> None:
     depths = (1, 2, 3, 16, 255, 1024, 4096)
     jobs = sections(**{f"depth{depth}": {"iodepth": depth} for depth in depths})
     words = ["--rw=randread", "--bs=1k", "--size=4m", "--filename=f", "--spread=roundrobin", *jobs]
-    result = place.fio(arguments=words)
+    result = v3_or_mount.fio(arguments=words)
     report = done(result)
     assert figures(report) == dict.fromkeys(figures(report), (4 * _MIB, 4096, 0, 0))
     assert [line.read_ops for line in result.stats] == [1024] * 4 * len(depths)
@@ -139,11 +133,11 @@ def test_iodepths(place: Place) -> None:
         assert slat["mean"] + clat["mean"] == pytest.approx(lat["mean"], rel=0.05)
 
 
-def test_getevents_waits_for_the_minimum(place: Place) -> None:
+def test_getevents_waits_for_the_minimum(v3_or_mount: Place) -> None:
     """At least 16 of 64 at once are asked for, and nearly always had (the last ones aside)."""
     job: Options = {"rw": "randread", "bs": "4k", "size": "8m", "filename": "f", "iodepth": 64}
     batches: Options = {"iodepth_batch_complete_min": 16, "iodepth_batch_complete_max": 64}
-    complete = job_of(done(place.fio(**job, **batches)), "job")["iodepth_complete"]
+    complete = job_of(done(v3_or_mount.fio(**job, **batches)), "job")["iodepth_complete"]
     assert complete["4"] + complete["8"] < 10
     assert complete["0"] == 0
 
@@ -202,28 +196,28 @@ def test_all_has_left_before_fio_sleeps(job: Run, tmp_path: Path, name: str) -> 
 
 
 @pytest.mark.parametrize("depth", [1, 64])
-def test_a_log_takes_its_time(place: Place, tmp_path: Path, depth: int) -> None:
+def test_a_log_takes_its_time(v3_or_mount: Place, tmp_path: Path, depth: int) -> None:
     """Ten reads in 0.5 s; at its end fio leaves I/O in flight, and closes and removes files."""
     steps = [step for at in range(1, 11) for step in (at * 50_000, f"{'fg'[at % 2]} read 0 4096")]
     add: list[str | int] = ["f add", "g add", 1, "f open", "g open"]
     for name in "fg":
-        place.random(name, 4096)
+        v3_or_mount.random(name, 4096)
     log = _log(tmp_path, *add, *steps, "f close", "g close")
-    result = place.fio(iodepth=depth, unlink=1, **log)
+    result = v3_or_mount.fio(iodepth=depth, unlink=1, **log)
     (job,) = done(result).jobs
     assert job["job_runtime"] >= 450
     assert sum(line.read_ops for line in result.stats) == 10
-    assert place.names() == []
+    assert v3_or_mount.names() == []
 
 
-def test_a_log_closes_and_opens_files_between(place: Place, tmp_path: Path) -> None:
+def test_a_log_closes_and_opens_files_between(v3_or_mount: Place, tmp_path: Path) -> None:
     steps = ["f open", "f write 0 4096", "f close"]
     files = [step.replace("f ", f"{name} ") for name in "fghf" for step in steps]
     log = replay_files(tmp_path, list("fgh"), *files)
-    result = place.fio(iodepth=4, nconnect=2, spread="roundrobin", **log)
+    result = v3_or_mount.fio(iodepth=4, nconnect=2, spread="roundrobin", **log)
     done(result)
     assert sum(line.write_ops for line in result.stats) == 4
-    assert place.sizes() == dict.fromkeys("fgh", 4096)
+    assert v3_or_mount.sizes() == dict.fromkeys("fgh", 4096)
 
 
 def test_io_has_left_before_another_file_is_opened(job: Run) -> None:
@@ -304,16 +298,16 @@ def _needs_o_direct(folder: Path) -> None:
         file.unlink()
 
 
-def test_direct(place: Place) -> None:
+def test_direct(v3_or_mount: Place) -> None:
     """It is no matter to NFS, and the kernel's of a directory."""
-    if place.kind == "mount":
-        _needs_o_direct(place.files)
+    if v3_or_mount.kind == "mount":
+        _needs_o_direct(v3_or_mount.files)
     job: dict[str, Option] = {"rw": "randrw", "size": "1m", "filename": "f", "iodepth": 8}
     for direct in (0, 1):
-        done(place.fio(direct=direct, bs="4k", verify="crc32c", **job))
-    done(place.fio(direct=0, bs=1000, **job))
-    odd = place.fio(direct=1, bs=1000, **job)
-    if place.kind == "mount":
+        done(v3_or_mount.fio(direct=direct, bs="4k", verify="crc32c", **job))
+    done(v3_or_mount.fio(direct=0, bs=1000, **job))
+    odd = v3_or_mount.fio(direct=1, bs=1000, **job)
+    if v3_or_mount.kind == "mount":
         failed_io(odd, "Invalid argument")
     else:
         done(odd)

@@ -11,14 +11,13 @@ from pathlib import Path
 
 import pytest
 from conftest import FioRunner
-from engine_helpers import Place, ends, eventually, family, fixture_of_places
+from engine_helpers import Place, ends, eventually, family
 
 from nfsmulti.fiorun import FioProcess, Option
 from servers.scripted import Answer, Call, Nfs, ScriptedServer
 
 pytestmark = pytest.mark.sanitized
 
-place = fixture_of_places("nfs", "mount")
 
 _FOR_LONG: dict[str, Option] = {"time_based": 1, "runtime": 300}
 _READING: dict[str, Option] = {
@@ -82,14 +81,14 @@ def test_a_byte_that_is_lost_is_found_by_the_sanitizer_alone(
     ("job", "open_now"), [(_OPENING, 10), (_LOOPING, 20)], ids=["opens", "loops"]
 )
 def test_files_come_and_go_all_the_time(
-    place: Place, sanitized: bool, job: dict[str, Option], open_now: int
+    v3_or_mount: Place, sanitized: bool, job: dict[str, Option], open_now: int
 ) -> None:
-    with place.fio.start(**job) as process:
+    with v3_or_mount.fio.start(**job) as process:
         eventually(lambda: _operations(process) > 2000)
         descriptors, memory = _samples(process, 5)
         process.signal(signal.SIGTERM)
         ends(process)
-        place.fio.finish(process)
+        v3_or_mount.fio.finish(process)
     assert max(descriptors) - min(descriptors) <= open_now
     assert max(descriptors) < 100
     assert _is_flat(sanitized, memory)

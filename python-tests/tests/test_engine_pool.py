@@ -12,14 +12,11 @@ from pathlib import Path
 
 import pytest
 from conftest import FioRunner
-from engine_helpers import PATHS, Place, done, fixture_of_places, refused, sections
+from engine_helpers import PATHS, Place, done, refused, sections
 
 from jobs import Fio
 from nfsmulti.fiorun import Engine, Option
 from nfsmulti.lab import Lab
-
-exported = fixture_of_places("nfs")
-mounted = fixture_of_places("mount")
 
 _JOB: dict[str, Option] = {"rw": "read", "bs": "4k", "size": "64k"}
 _ADDRESSES = [f"10.77.0.{number}" for number in range(1, PATHS + 1)]

@@ -10,13 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from engine_helpers import PATHS, Place, Traced, done, fixture_of_places, sections
+from engine_helpers import PATHS, Place, Traced, done, sections
 
 from nfsmulti.fiorun import ConnectionStats, Option
-
-place = fixture_of_places("nfs", "mount")
-exported = fixture_of_places("nfs")
-mounted = fixture_of_places("mount")
 
 _JOB: dict[str, Option] = {"bs": "16k", "size": "1m", "filename": "f"}
 

@@ -15,17 +15,13 @@ from typing import Any
 
 import pytest
 from engine_c import CData, ffi, zeros
-from engine_helpers import Place, Traced, done, eventually, failed_io, fixture_of_places, said
+from engine_helpers import Place, Traced, done, eventually, failed_io, said
 from scripted_jobs import Run, go
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import FioResult, OperationStats, Option, PathStats
 from nfsmulti.paths import ROOT
 from servers.scripted import Answer, Nfs, Nfs4, Terms, on
-
-place = fixture_of_places("nfs", "nfs4", "mount")
-exported = fixture_of_places("nfs")
-mounted = fixture_of_places("mount")
 
 _READ: dict[str, Option] = {"rw": "read", "bs": "16k", "size": "64k", "filename": "f"}
 _TEXTS = ["job", "path", "local", "remote", "transport"]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_helpers import Place, fixture_of_places
+from engine_helpers import Place
 
 from nfsmulti import export
 from nfsmulti.errors import HarnessError
@@ -22,8 +22,6 @@ from nfsmulti.paths import built
 from nfsmulti.processes import Completed, run
 from servers.rpc import xdr
 from servers.scripted import Answer, Call, Export, Nfs, Nfs4, ScriptedServer, Status, Status4, on
-
-place = fixture_of_places("nfs", "nfs4", "mount")
 
 both_versions = pytest.mark.parametrize("version", [3, 4])
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import FioRunner
-from engine_helpers import Place, done, ends, eventually, fixture_of_places, refused, said, traces
+from engine_helpers import Place, done, ends, eventually, refused, said, traces
 from kerberos_client import Client, realm
 from scripted_jobs import preloaded
 
@@ -25,8 +25,6 @@ from nfsmulti.lab.ganesha import SECRET
 from nfsmulti.lab.kerberos import ENCTYPES, REALM, Kerberos
 from nfsmulti.processes import run
 from servers.tls_proxy import TlsProxy
-
-place = fixture_of_places("mount")
 
 # Of any size, so that messages have pads, and go over several connections.
 _VERIFIED: dict[str, Option] = {
@@ -303,16 +301,16 @@ def test_without_a_kdc(client: Client, kerberos: Lab) -> None:
 
 
 @pytest.mark.parametrize("words", [["--sec=krb5"], ["-sec=krb5p"], ["--sec", "krb5i"]])
-def test_sec_that_fio_takes_for_its_own_is_refused(place: Place, words: list[str]) -> None:
+def test_sec_that_fio_takes_for_its_own_is_refused(mounted: Place, words: list[str]) -> None:
     """It stands behind the job's name and before the engine's: fio runs the job."""
-    engine, word = f"--ioengine={place.engine.option}", words[-1].partition("=")[2] or words[-1]
-    job = [f"--pool={place.pool}", "--rw=write", "--size=64k", "--filename=f"]
-    ran = place.raw("--name=t", *words, engine, *job)
+    engine, word = f"--ioengine={mounted.engine.option}", words[-1].partition("=")[2] or words[-1]
+    job = [f"--pool={mounted.pool}", "--rw=write", "--size=64k", "--filename=f"]
+    ran = mounted.raw("--name=t", *words, engine, *job)
     assert ran.status not in (0, None)
     remedy = f"write --security={word} after --ioengine, or --section={word} if"
     assert f"fio takes --sec={word} for its own --section" in ran.stderr + ran.stdout
     assert remedy in ran.stderr + ran.stdout
-    assert place.names() == []
+    assert mounted.names() == []
 
 
 _URL = "nfs://127.0.0.1/x?version=4.1"

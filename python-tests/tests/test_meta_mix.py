@@ -10,16 +10,13 @@ from collections.abc import Sequence
 
 import pytest
 from engine_c import CData, zeros
-from engine_helpers import Place, done, fixture_of_places, job_of, refused, said, sections
+from engine_helpers import Place, done, job_of, refused, said, sections
 from hypothesis import given
 from hypothesis import strategies as st
 from scripted_jobs import Run
 
 from nfsmulti.fiorun import FioResult, OperationStats, Option
 from servers.scripted import Answer, Nfs, Status, on
-
-place = fixture_of_places("nfs", "nfs4")
-nfs = fixture_of_places("nfs")
 
 _ENTRIES = 200
 _JOB: dict[str, Option] = {
@@ -71,9 +68,9 @@ def test_no_value_is_too_large(testlib: CData) -> None:
     assert testlib.histogram_percentile(histogram, 50) >= 2**43
 
 
-def test_each_job_has_figures_of_each_kind_of_operation(place: Place) -> None:
-    thread = int(place.kind == "nfs4")
-    result = place.fio(**_JOB, meta_write="setattr", rwmixread=70, numjobs=4, thread=thread)
+def test_each_job_has_figures_of_each_kind_of_operation(export: Place) -> None:
+    thread = int(export.kind == "nfs4")
+    result = export.fio(**_JOB, meta_write="setattr", rwmixread=70, numjobs=4, thread=thread)
     report = done(result)
     assert said(result) == []
     expected = {(job, kind) for job in range(4) for kind in ("getattr", "setattr")}
@@ -127,10 +124,10 @@ def _expect_share(part: int, of: int, share: float) -> None:
     assert abs(part - of * share) <= 5 * math.sqrt(of * share * (1 - share))
 
 
-def test_operations_by_weight(place: Place) -> None:
+def test_operations_by_weight(export: Place) -> None:
     size = 2000
     spread: dict[str, Option] = {"nconnect": 2, "spread": "stripe", "stripe_size": 50}
-    result = place.fio(**{**_JOB, **spread, "size": size, "meta_mix": _MIX})
+    result = export.fio(**{**_JOB, **spread, "size": size, "meta_mix": _MIX})
     report, found = done(result), _by_kind(result)
     assert said(result) == []
     files, directories, made_first = _left(result)
@@ -145,7 +142,7 @@ def test_operations_by_weight(place: Place) -> None:
         _expect_share(drawn[name], reads, share)
     for name, share in {"setattr": 5 / 30, "create": 15 / 30, "remove": 10 / 30}.items():
         _expect_share(drawn[name], writes, share)
-    own, beside = _names(place)
+    own, beside = _names(export)
     assert len(own) == size
     assert (len(beside), directories) == (files, 0)
     assert files == found["create"].ops - found["remove"].ops
@@ -158,18 +155,18 @@ def _traced(place: Place, **options: Option) -> list[tuple[str, str]]:
     return re.findall(r'"tree" (\w+) \d+@(\d+)', result.messages)
 
 
-def test_the_same_seed_draws_the_same_operations(nfs: Place) -> None:
+def test_the_same_seed_draws_the_same_operations(exported: Place) -> None:
     def names(**options: Option) -> list[str]:
-        return [operation for operation, _ in _traced(nfs, meta_mix=_MIX, **options)]
+        return [operation for operation, _ in _traced(exported, meta_mix=_MIX, **options)]
 
     first = names()
     assert names() == first != names(randseed=7)
     assert names(randrepeat=0) != first
 
 
-def test_removals_take_the_oldest_first(nfs: Place) -> None:
+def test_removals_take_the_oldest_first(exported: Place) -> None:
     """Also once so many are there that the list of them has grown (from 1,024)."""
-    traced = _traced(nfs, meta_mix="create:3,remove:1", rw="randwrite", size=3000)
+    traced = _traced(exported, meta_mix="create:3,remove:1", rw="randwrite", size=3000)
     created = [entry for operation, entry in traced if operation == "create"]
     removed = [entry for operation, entry in traced if operation == "remove"]
     assert removed == created[: len(removed)]
@@ -177,31 +174,33 @@ def test_removals_take_the_oldest_first(nfs: Place) -> None:
 
 
 @pytest.mark.parametrize(("make", "remove"), [("create", "remove"), ("mkdir", "rmdir")])
-def test_what_is_not_there_is_made_before_it_is_removed(nfs: Place, make: str, remove: str) -> None:
+def test_what_is_not_there_is_made_before_it_is_removed(
+    exported: Place, make: str, remove: str
+) -> None:
     """One at a time, every removal finds nothing: its I/O is two operations."""
     job: dict[str, Option] = {**_JOB, "rw": "randwrite", "iodepth": 1, "size": 60}
-    result = nfs.fio(**job, meta_mix=f"{remove}:1")
+    result = exported.fio(**job, meta_mix=f"{remove}:1")
     found = _by_kind(result)
     assert {name: line.ops for name, line in found.items()} == {make: 60, remove: 60}
     assert _left(result) == (0, 0, 60)
-    assert _names(nfs) == ([], [])
-    result = nfs.fio(**job, meta_mix=f"{make}:1")
+    assert _names(exported) == ([], [])
+    result = exported.fio(**job, meta_mix=f"{make}:1")
     assert _by_kind(result)[make].ops == 60
-    own, beside = _names(nfs)
+    own, beside = _names(exported)
     assert own == []
     assert len(beside) == 60 == sum(_left(result))
 
 
-def test_jobs_that_share_directories_do_not_meet(nfs: Place) -> None:
+def test_jobs_that_share_directories_do_not_meet(exported: Place) -> None:
     """Nor do they meet what an earlier run has left; files are opened again by each loop."""
     job: dict[str, Option] = {**_JOB, "meta_mix": _MIX, "numjobs": 3, "loops": 2}
     left = 0
     for _ in range(2):
-        result = nfs.fio(**job)
+        result = exported.fio(**job)
         done(result)
         assert said(result) == []
         left += sum(int(found[0]) for found in _LEFT.findall(result.messages))
-    assert (len(_names(nfs)[0]), len(_names(nfs)[1])) == (_ENTRIES, left)
+    assert (len(_names(exported)[0]), len(_names(exported)[1])) == (_ENTRIES, left)
 
 
 @pytest.mark.parametrize(
@@ -212,14 +211,14 @@ def test_jobs_that_share_directories_do_not_meet(nfs: Place) -> None:
         ("getattr:2,setattr:1", {"rwmixread": 67}),  # as the weights have it
     ],
 )
-def test_a_mix_that_fits_its_job(nfs: Place, mix: str, how: dict[str, Option]) -> None:
-    result = nfs.fio(**{**_JOB, **how, "meta_mix": mix})
+def test_a_mix_that_fits_its_job(exported: Place, mix: str, how: dict[str, Option]) -> None:
+    result = exported.fio(**{**_JOB, **how, "meta_mix": mix})
     found = _by_kind(result)
     assert sum(line.ops for line in found.values()) == _ENTRIES
     for kind in found:  # of a single kind fio tells all there is
         assert (f" {kind}: " in result.messages) == (len(found) > 1)
     assert said(result) == []
-    assert _names(nfs)[1] == []
+    assert _names(exported)[1] == []
 
 
 _WRITE_40: dict[str, Option] = {**_JOB, "rw": "randwrite", "iodepth": 1, "size": 40}
@@ -249,11 +248,11 @@ def test_a_notice_names_the_new_entry(job: Run) -> None:
     assert words in ran.result.messages
 
 
-def test_a_refused_open_refuses_no_other_job(nfs: Place) -> None:
+def test_a_refused_open_refuses_no_other_job(exported: Place) -> None:
     """Jobs that are set up over the same paths do not share the refusal."""
     jobs = sections(a={"meta_read": "open"}, b={"stonewall": None})
     words = [f"--{key}={value}" for key, value in _JOB.items() if key != "rw"]
-    result = nfs.fio(arguments=[*words, "--rw=randread", *jobs])
+    result = exported.fio(arguments=[*words, "--rw=randread", *jobs])
     refused(result, "nfsmulti: a: ", "NFSv3 has no OPEN")
     assert result.report is not None
     assert job_of(result.report, "b")["read"]["total_ios"] == _ENTRIES

@@ -20,7 +20,6 @@ from engine_helpers import (
     done,
     eventually,
     failed_io,
-    fixture_of_places,
     refused,
     said,
     sections,
@@ -45,10 +44,6 @@ from servers.scripted import (
     on,
 )
 from servers.scripted.files import as_directory
-
-place = fixture_of_places("nfs", "nfs4")
-exported = fixture_of_places("nfs")
-mounted = fixture_of_places("mount")
 
 _ENTRIES = 300
 _JOB: dict[str, Option] = {
@@ -106,11 +101,11 @@ _OPERATIONS: tuple[tuple[str, set[str], int, str | None], ...] = (
 )
 
 
-def test_what_operations_leave(place: Place) -> None:
+def test_what_operations_leave(export: Place) -> None:
     for operation, names, lookups, twice in _OPERATIONS:
         job = {**_WRITE, "meta_write": operation}
-        assert _operations(place.fio(**job)) == (_ENTRIES, lookups), operation
-        found = _entries(place)
+        assert _operations(export.fio(**job)) == (_ENTRIES, lookups), operation
+        found = _entries(export)
         assert set(found) == names, operation
         for name, path in found.items():
             assert path.parent.name == f"d{int(name[1:], 16) // 50:x}"
@@ -121,7 +116,7 @@ def test_what_operations_leave(place: Place) -> None:
             assert operation != "setattr" or status.st_mtime > 1
             os.utime(path, (1, 1))
         if twice:
-            again = place.fio(**job)
+            again = export.fio(**job)
             failed_io(again, "File exists", f"{operation} of entry", twice)
             assert len(said(again)) == 1
 
@@ -148,7 +143,7 @@ def test_depth_of_the_tree(exported: Place, depth: int) -> None:
     ],
 )
 def test_kinds_of_entries(
-    place: Place,
+    export: Place,
     kind: str,
     same: str,
     removal: dict[str, Option],
@@ -157,26 +152,26 @@ def test_kinds_of_entries(
 ) -> None:
     """They are made, read, verified as that kind and as no other, and removed; links themselves."""
     write: dict[str, Option] = {**_WRITE, "size": 40}
-    assert _operations(place.fio(**{**write, "meta_write": kind}))[0] == 40
-    directory = place.files / "tree/d0"
+    assert _operations(export.fio(**{**write, "meta_write": kind}))[0] == 40
+    directory = export.files / "tree/d0"
     found = list(directory.iterdir())
     assert len(found) == 40
     assert all(is_kind(path.lstat().st_mode) for path in found)
     for what, meant in (("getattr", kind), ("lookup", same)):
         read = {**_READ, "size": 40, "meta_read": what}
-        assert _operations(place.fio(**read))[0] == 40
-        assert _operations(place.fio(**read, meta_verify=1, meta_write=meant))[0] == 40
+        assert _operations(export.fio(**read))[0] == 40
+        assert _operations(export.fio(**read, meta_verify=1, meta_write=meant))[0] == 40
     if kind == "create":
         (directory / "e0").write_bytes(b"12345")
     for what in ("getattr", "lookup"):
         read = {**_VERIFY, "size": 40, "meta_read": what, "rw": "read", "iodepth": 1}
-        result = place.fio(**read)
+        result = export.fio(**read)
         failed_io(result, f"{what} of entry 0", f"it is {words}", "must be a file of 0 bytes")
         assert len(said(result)) == 1
-    if kind == "mkdir" and place.kind == "nfs":  # NFSv4.1's REMOVE takes directories as well
-        failed_io(place.fio(**write, meta_write="remove"), "remove of entry", "rmdir for direct")
+    if kind == "mkdir" and export.kind == "nfs":  # NFSv4.1's REMOVE takes directories as well
+        failed_io(export.fio(**write, meta_write="remove"), "remove of entry", "rmdir for direct")
     for _ in range(2):  # the second time they are laid out first
-        result = place.fio(**{**write, **removal})
+        result = export.fio(**{**write, **removal})
         assert _operations(result)[0] == 40
         (job,) = done(result).jobs
         assert job["trim" if "rw" in removal else "write"]["total_ios"] == 40
@@ -192,12 +187,12 @@ def test_filesize_as_a_range_is_drawn_from(exported: Place) -> None:
 
 
 @pytest.mark.parametrize("what", ["getattr", "lookup", "access", "readdir", "setattr"])
-def test_what_a_job_needs_is_laid_out_first(place: Place, what: str) -> None:
+def test_what_a_job_needs_is_laid_out_first(export: Place, what: str) -> None:
     """All but two operations go by the entry's handle, which takes one LOOKUP."""
     option = {"rw": "write", "meta_write": what} if what == "setattr" else {"meta_read": what}
     lookups = 0 if what in ("lookup", "readdir") else _ENTRIES
-    assert _operations(place.fio(**{**_READ, **option})) == (_ENTRIES, lookups)
-    assert set(_entries(place)) == _FIRST
+    assert _operations(export.fio(**{**_READ, **option})) == (_ENTRIES, lookups)
+    assert set(_entries(export)) == _FIRST
 
 
 def test_handles_are_looked_up_once(exported: Place) -> None:
@@ -253,11 +248,11 @@ def test_a_layout_tells_what_it_does(job: Run) -> None:
     assert '"tree": 0 % done, 0 entries/s' in goes_on
 
 
-def test_open_is_nfsv4s_alone(place: Place) -> None:
+def test_open_is_nfsv4s_alone(export: Place) -> None:
     many: dict[str, Option] = {"size": 2, "nconnect": 2, "spread": "roundrobin", "io_size": 100}
     for word, asked in (("meta_read", "open"), ("meta_mix", "open:1,getattr:1")):
-        result = place.fio(**{**_READ, **many, word: asked})
-        if place.kind == "nfs4":
+        result = export.fio(**{**_READ, **many, word: asked})
+        if export.kind == "nfs4":
             operations, lookups = _operations(result)
             assert operations == 100  # of one entry at once
             assert word == "meta_mix" or not lookups
@@ -402,15 +397,15 @@ def test_spreads(exported: Place, spread: str) -> None:
     assert len(_entries(exported)) == _ENTRIES
 
 
-def test_jobs_in_shared_directories(place: Place) -> None:
-    thread = int(place.kind == "nfs4")
+def test_jobs_in_shared_directories(export: Place) -> None:
+    thread = int(export.kind == "nfs4")
     options: dict[str, Option] = {"numjobs": 3, "shared_dir": 1, "thread": thread}
-    assert _operations(place.fio(**_WRITE, **options))[0] == 3 * _ENTRIES
-    assert len(_entries(place)) == 3 * _ENTRIES
-    assert _operations(place.fio(**_READ, **options))[0] == 3 * _ENTRIES
-    assert _operations(place.fio(**_VERIFY, **options))[0] == 3 * _ENTRIES
-    _entries(place)["e7.1"].unlink()
-    refused(place.fio(**_VERIFY, **options), "1 missing: entry 7 is the first")
+    assert _operations(export.fio(**_WRITE, **options))[0] == 3 * _ENTRIES
+    assert len(_entries(export)) == 3 * _ENTRIES
+    assert _operations(export.fio(**_READ, **options))[0] == 3 * _ENTRIES
+    assert _operations(export.fio(**_VERIFY, **options))[0] == 3 * _ENTRIES
+    _entries(export)["e7.1"].unlink()
+    refused(export.fio(**_VERIFY, **options), "1 missing: entry 7 is the first")
 
 
 def test_directories_of_their_own(exported: Place) -> None:

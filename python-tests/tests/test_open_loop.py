@@ -19,7 +19,6 @@ from engine_helpers import (
     done,
     ends,
     eventually,
-    fixture_of_places,
     said,
     sections,
     stderr_of,
@@ -28,10 +27,6 @@ from scripted_jobs import Options, Run, undisturbed
 
 from nfsmulti.fiorun import ArrivalStats, FioReport, FioResult, Option
 from servers.scripted import Answer, Nfs, on
-
-place = fixture_of_places("nfs", "nfs4", "mount")
-mounted = fixture_of_places("mount")
-exported = fixture_of_places("nfs", "nfs4")
 
 _BLOCKS = 64
 _AT_ONCE = 10_000_000  # a second: all of a small job is due within microseconds
@@ -231,11 +226,11 @@ def test_what_is_scheduled(place: Place, name: str) -> None:
 
 
 @pytest.mark.sanitized
-def test_metadata_operations(exported: Place) -> None:
+def test_metadata_operations(export: Place) -> None:
     """They begin when they are due, too: each waits for all before it."""
     tree: Options = {"metadata": 1, "bs": 1, "size": 200, "filename": "tree", "dir_entries": 50}
-    done(exported.fio(**tree, rw="write", iodepth=16))
-    result = exported.fio(**{**_JOB, **tree, "iodepth": 1, "arrival_rate": _AT_ONCE})
+    done(export.fio(**tree, rw="write", iodepth=16))
+    result = export.fio(**{**_JOB, **tree, "iodepth": 1, "arrival_rate": _AT_ONCE})
     report, clock = _clock(result)
     (line,) = result.operations
     assert clock.sent == line.ops == report.operations("read") == 200

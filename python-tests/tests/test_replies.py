@@ -13,7 +13,6 @@ from engine_helpers import (
     Place,
     done,
     eventually,
-    fixture_of_places,
     job_of,
     refused,
     said,
@@ -57,8 +56,6 @@ from servers.scripted import (
 )
 
 pytestmark = pytest.mark.sanitized
-exported = fixture_of_places("nfs", "nfs4")
-mounted = fixture_of_places("mount")
 
 
 # --- replies however they come ---
@@ -245,9 +242,9 @@ def test_a_reply_to_a_call_that_has_not_left(job: Run) -> None:
 # --- discard=1: data that is dropped in the kernel ---
 
 
-def test_what_is_dropped_is_counted_and_told(exported: Place) -> None:
+def test_what_is_dropped_is_counted_and_told(export: Place) -> None:
     jobs = sections(long={"bs": "64k"}, short={"bs": "16k", "stonewall": None})
-    result = exported.fio(rw="read", size="8m", filename="f", discard=1, arguments=jobs)
+    result = export.fio(rw="read", size="8m", filename="f", discard=1, arguments=jobs)
     report, dropped = done(result), {"long": 0, "short": 0}
     for line in result.stats:
         dropped[line.job] += line.discarded_bytes

@@ -13,16 +13,12 @@ from pathlib import Path
 
 import pytest
 from conftest import started_lab
-from engine_helpers import Place, done, eventually, family, fixture_of_places, refused, traces
+from engine_helpers import Place, done, eventually, family, refused, traces
 
 from nfsmulti.fiorun import Engine, Option
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.processes import run
 from servers.rpc import NFS, RpcClient
-
-place = fixture_of_places("nfs", "mount")
-exported = fixture_of_places("nfs")
-mounted = fixture_of_places("mount")
 
 _SIZE = 64 << 10
 _JOB: dict[str, Option] = {"rw": "write", "bs": "4k", "size": _SIZE}
@@ -57,21 +53,21 @@ def test_a_running_job_has_no_listening_socket(exported: Place, lab: Lab) -> Non
 
 
 @pytest.fixture
-def secrets(place: Place, tmp_path: Path) -> Iterator[list[Path]]:
+def secrets(v3_or_mount: Place, tmp_path: Path) -> Iterator[list[Path]]:
     """Yield files that lie beside the job's own: on this machine, and beside the export."""
-    secrets = [tmp_path / "secret", place.files.parent / "nfsmulti-secret"]
+    secrets = [tmp_path / "secret", v3_or_mount.files.parent / "nfsmulti-secret"]
     for secret in secrets:
         secret.write_bytes(b"s" * _SIZE)
     yield secrets
     secrets[1].unlink()
 
 
-def test_a_link_does_not_lead_out(place: Place, secrets: list[Path]) -> None:
+def test_a_link_does_not_lead_out(v3_or_mount: Place, secrets: list[Path]) -> None:
     """A link of a mount is not followed out of it; over NFS none is."""
-    (place.files / "absolute").symlink_to(secrets[0])
-    (place.files / "upwards").symlink_to(f"../{secrets[1].name}")
+    (v3_or_mount.files / "absolute").symlink_to(secrets[0])
+    (v3_or_mount.files / "upwards").symlink_to(f"../{secrets[1].name}")
     for name, rw in product(("absolute", "upwards"), ("read", "write")):
-        refused(place.fio(**{**_JOB, "rw": rw, "filename": name}), f'"{name}"')
+        refused(v3_or_mount.fio(**{**_JOB, "rw": rw, "filename": name}), f'"{name}"')
     assert {secret.read_bytes() for secret in secrets} == {b"s" * _SIZE}
 
 
@@ -89,18 +85,18 @@ def test_a_link_that_leads_nowhere_is_left_alone(exported: Place) -> None:
     assert link.is_symlink()
 
 
-def test_no_name_leads_upwards(place: Place, secrets: list[Path]) -> None:
-    (place.files / "a").mkdir()
+def test_no_name_leads_upwards(v3_or_mount: Place, secrets: list[Path]) -> None:
+    (v3_or_mount.files / "a").mkdir()
     for name in ("../nfsmulti-secret", "a/../../nfsmulti-secret", "a/.."):
-        refused(place.fio(**_JOB, filename=name), "'..' in a file name")
+        refused(v3_or_mount.fio(**_JOB, filename=name), "'..' in a file name")
     assert {secret.read_bytes() for secret in secrets} == {b"s" * _SIZE}
 
 
-def test_what_is_no_file_is_not_opened(place: Place) -> None:
+def test_what_is_no_file_is_not_opened(v3_or_mount: Place) -> None:
     """Which for a FIFO would wait for ever, and for a device do who knows what."""
-    fifo = place.files / "fifo"
+    fifo = v3_or_mount.files / "fifo"
     os.mkfifo(fifo)
-    result = place.fio(**_JOB, filename="fifo")
+    result = v3_or_mount.fio(**_JOB, filename="fifo")
     fifo.unlink()
     assert result.status == 1
     assert "not a regular file" in result.messages or "Invalid argument" in result.messages
