@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import functools
 import itertools
 import shlex
 import sys
@@ -172,132 +171,99 @@ class Parser(argparse.ArgumentParser):
                 self.error(gone)
 
 
-# --- what an option's value is ---
+# --- what an option's value is: functions that raise ValueError with words for a user ---
 
 
-def one_of(names: Sequence[str]) -> Callable[[str], str]:
-    """Make a type whose values are these words."""
-
-    def chosen(word: str) -> str:
-        if word in names:
-            return word
-        near = guess(word, names)
-        raise argparse.ArgumentTypeError(f"'{word}' is none of {', '.join(names)}{near}")
-
-    return chosen
+def _one_of(word: str, of: Sequence[str]) -> str:
+    if word not in of:
+        raise ValueError(f"'{word}' is none of {', '.join(of)}{guess(word, of)}")
+    return word
 
 
-def numbers(most: int = 256) -> Callable[[str], tuple[int, ...]]:
-    """Make a type whose values are several numbers from 1 to `most`, by default fio's jobs."""
-
-    def read(word: str) -> tuple[int, ...]:
-        words = word.split(",")
-        if not all(one.isdecimal() and 1 <= int(one) <= most for one in words) or _twice(words):
-            what = f"give numbers from 1 to {most}, each once, such as 1,4,8"
-            raise argparse.ArgumentTypeError(f"'{word}': {what}")
-        return tuple(sorted(map(int, words)))
-
-    return read
+def _some_of(word: str, of: Sequence[str]) -> tuple[str, ...]:
+    words = word.split(",")
+    if not set(words) <= {*of} or _twice(words):
+        raise ValueError(f"'{word}': give {' or '.join(of)}, each once")
+    return tuple(words)
 
 
-def some_of(names: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
-    """Make a type whose values are several of these words."""
-
-    def read(word: str) -> tuple[str, ...]:
-        words = word.split(",")
-        if not set(words) <= {*names} or _twice(words):
-            raise argparse.ArgumentTypeError(f"'{word}': give {' or '.join(names)}, each once")
-        return tuple(words)
-
-    return read
+def _numbers(word: str, most: int = 256) -> tuple[int, ...]:
+    """Read several numbers from 1 to `most`, by default fio's jobs."""
+    words = word.split(",")
+    if not all(one.isdecimal() and 1 <= int(one) <= most for one in words) or _twice(words):
+        raise ValueError(f"'{word}': give numbers from 1 to {most}, each once, such as 1,4,8")
+    return tuple(sorted(map(int, words)))
 
 
 def _twice(words: Sequence[str]) -> bool:
     return len(set(words)) < len(words)
 
 
-def read_by(parse: Callable[[str], float]) -> Callable[[str], float]:
-    """Make a type of a function that raises ValueError with words for a user."""
+def _number(
+    word: str, least: float = 1, most: float | None = None, kind: type[int | float] = int
+) -> float:
+    try:
+        value = kind(word)
+    except ValueError:
+        value = least - 1
+    if value < least or (most is not None and value > most):
+        whole = "a whole number" if kind is int else "a number"
+        upto = "on" if most is None else f"to {most:g}"
+        raise ValueError(f"'{word}' is not {whole} from {least:g} {upto}")
+    return value
 
-    def read(word: str) -> float:
-        try:
-            return parse(word)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
 
-    return read
+def _percent(word: str, **limits: float) -> float:
+    return _number(word, **{"least": 0, **limits}, kind=float)
 
 
-def checked_by(parse: Callable[[str], float]) -> Callable[[str], str]:
-    """Make a type whose values are words that such a function takes."""
-    read = read_by(parse)
+def _something(word: str) -> str:
+    if not word:  # as of a variable that is not set: "none" would mean something else
+        raise ValueError("there is nothing behind it")
+    return word
+
+
+def _as_it_is(parse: Callable[[str], object]) -> Callable[[str], str]:
+    """Make a reader of words that another takes."""
 
     def checked(word: str) -> str:
-        read(word)
+        parse(word)
         return word
 
     return checked
 
 
-def number(
-    least: float = 1, most: float | None = None, kind: type[int | float] = int
-) -> Callable[[str], float]:
-    """Make a type whose values are numbers from `least` to `most`."""
-
-    def read(word: str) -> float:
-        try:
-            value = kind(word)
-        except ValueError:
-            value = least - 1
-        if value < least or (most is not None and value > most):
-            whole = "a whole number" if kind is int else "a number"
-            upto = "on" if most is None else f"to {most:g}"
-            raise argparse.ArgumentTypeError(f"'{word}' is not {whole} from {least:g} {upto}")
-        return value
-
-    return read
-
-
-def _some() -> Callable[[str], str]:
-    def read(word: str) -> str:
-        if not word:  # as of a variable that is not set: "none" would mean something else
-            raise argparse.ArgumentTypeError("there is nothing behind it")
-        return word
-
-    return read
-
-
-def _path() -> Callable[[str], Path]:
-    return Path
-
-
-def _runs() -> Callable[[str], Path]:
-    """Make a type whose values are folders of runs, by default the one that everybody has."""
-    return lambda word: Path(word) if word else RESULTS
-
-
-# By what a value is called: what makes its type, out of limits.
-KINDS: Mapping[str, Callable[..., Callable[[str], Any]]] = {
-    **dict.fromkeys(("DIR", "FILE", "FILE.so", "RUN"), _path),
-    **dict.fromkeys(("N", "MB"), number),
-    "POOL": _some,
-    "RUNS": _runs,
-    "PERCENT": functools.partial(number, least=0, kind=float),
-    "N%": lambda **limits: lambda word: number(0, kind=float, **limits)(word.removesuffix("%")),
-    "N,...": numbers,
-    "NAME,...": lambda: lambda word: tuple(word.split(",")),
-    "pN:TIME": functools.partial(checked_by, lambda text: Slo.parse(text).us),
-    "SIZE": functools.partial(read_by, parse_size),
-    "TIME": functools.partial(read_by, parse_seconds),
-    "SIZE as it is": functools.partial(checked_by, parse_size),
-    "RATE": functools.partial(checked_by, parse_rate),
+# By what a value is called: what reads it, with limits.
+KINDS: Mapping[str, Callable[..., Any]] = {
+    **dict.fromkeys(("DIR", "FILE", "FILE.so", "RUN"), Path),
+    **dict.fromkeys(("N", "MB"), _number),
+    "POOL": _something,
+    "RUNS": lambda word: Path(word) if word else RESULTS,
+    "PERCENT": _percent,
+    "N%": lambda word, **limits: _percent(word.removesuffix("%"), **limits),
+    "N,...": _numbers,
+    "NAME,...": lambda word: tuple(word.split(",")),
+    "pN:TIME": _as_it_is(Slo.parse),
+    "SIZE": parse_size,
+    "TIME": parse_seconds,
+    "SIZE as it is": _as_it_is(parse_size),
+    "RATE": _as_it_is(parse_rate),
 }
 
 
 def _reader(value: str, about: dict[str, Any]) -> Callable[[str], Any] | None:
     """Take out of an argument's table what its values are; None: any text."""
-    limits = {name: about.pop(name) for name in ("least", "most") if name in about}
-    kind = about.pop("kind", value)
-    if names := about.pop("of", None):
-        return some_of(names) if "," in value else one_of(names)
-    return KINDS[kind](**limits) if kind in KINDS else None
+    limits = {name: about.pop(name) for name in ("least", "most", "of") if name in about}
+    parse = KINDS.get(about.pop("kind", value))
+    if "of" in limits:
+        parse = _some_of if "," in value else _one_of
+    if not parse:
+        return None
+
+    def read(word: str) -> Any:
+        try:
+            return parse(word, **limits)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return read
