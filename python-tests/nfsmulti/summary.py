@@ -315,6 +315,14 @@ class Summary:
         return str((self.place.get("setting") or {}).get("name", ""))
 
     @property
+    def beside_clients(self) -> bool:
+        """Whether figures of the server are of its processes alone: clients share its machine.
+
+        So it is in a lab. Earlier runs say "apart" of a guest's own server.
+        """
+        return self.place.get("kind") == "lab" or bool(self.place.get("apart"))
+
+    @property
     def in_memory(self) -> bool:
         """Whether the run's files are known to fit into its server's memory; a lab's lie there."""
         if self.place.get("kind") != "pool":

@@ -217,8 +217,7 @@ def client_cpu(summary: Summary) -> tuple[str, Take]:
         return None if cell.factors.get("client") == "mount" else measures.JOBS_CPU(cell)
 
     place, pool = summary.place, str(summary.place.get("pool"))
-    # Earlier runs say "apart": they told the work of a guest's own server from all else.
-    shared = place.get("own_server") or place.get("apart") or _LOOPBACK.search(pool)
+    shared = place.get("own_server") or summary.beside_clients or _LOOPBACK.search(pool)
     if place.get("kind") != "pool" or shared:
         return "fio's jobs", of_jobs
     cost = cpu_measure(summary.done)

@@ -81,7 +81,7 @@ def _of_server(summary: Summary) -> list[str]:
     asked = [cell for cell in summary.done if cell.server or cell.server_why]
     kind, words = str(summary.place.get("kind")), []
     if told := [cell.server for cell in asked if cell.server]:
-        whose = " and of its processes alone" if kind == "lab" or summary.place.get("apart") else ""
+        whose = " and of its processes alone" if summary.beside_clients else ""
         processors = texts.counted(told[0].processors, "processor")
         words.append(
             f"“server %” is of the server's {processors}{whose}; Dirty and Cached are peaks from"
