@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* environment.c - several pools in one variable: "name:path,path,... name:path,...". */
+/* environment.c - several pools in one variable: "name:path,path,... name:path,...", of which one
+ * is found by its name or by a file's; and a file's name below a pool's mounts. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,6 +121,87 @@ int pool_by_name(const char *env, const char *name, struct pool *pool, struct po
 	return list_read(&found.list, pool);
 }
 
+/* The rest of `file` below `directory`; several slashes count as one. NULL: `file` is elsewhere. */
+static const char *below(const char *directory, const char *file)
+{
+	struct scanner outer = scanner_over(directory, NULL);
+	struct scanner inner = scanner_over(file, NULL);
+	struct span component;
+
+	if (scanner_peek(&inner) != '/')
+		return NULL;
+	component = scanner_component(&outer);
+	for (; span_length(component); component = scanner_component(&outer))
+		if (!span_same(component, scanner_component(&inner)))
+			return NULL;
+	scanner_while(&inner, "/");
+	return inner.at;
+}
+
+/* The rest of `file` below the pool's longest mount that holds it, by whole components ("" where
+ * `file` is the mount itself). NULL: no mount holds it. */
+static const char *below_mount(const struct pool *pool, const char *file)
+{
+	const char *shortest = NULL;
+
+	for (unsigned int i = 0; i < pool->count; i++) {
+		const char *rest;
+
+		if (pool->paths[i].kind != PATH_MOUNT)
+			continue;
+		rest = below(pool->paths[i].dir, file);
+		if (rest && (!shortest || rest > shortest))
+			shortest = rest;
+	}
+	return shortest;
+}
+
+const struct pool_path *pool_first_mount(const struct pool *pool)
+{
+	for (unsigned int i = 0; i < pool->count; i++)
+		if (pool->paths[i].kind == PATH_MOUNT)
+			return &pool->paths[i];
+	return NULL;
+}
+
+/* Strips an absolute name of its mount or, in a pool without mounts, of its leading slashes. */
+static int strip(const struct pool *pool, struct scanner *name)
+{
+	const struct pool_path *mount = pool_first_mount(pool);
+	const char *rest = below_mount(pool, name->at);
+
+	if (mount && !rest)
+		return scanner_refuse(name, name->at,
+				      "'%s' lies in none of the pool's mounts: name a file "
+				      "relative to them, or below one of them, such as %.60s",
+				      QUOTE(span_over(name->at)), mount->dir);
+	if (mount)
+		name->at = rest;
+	scanner_while(name, "/");
+	return 0;
+}
+
+int pool_relative_name(const struct pool *pool, const char *file, const char **relative,
+		       struct pool_error *err)
+{
+	struct scanner name = scanner_over(file, err);
+	int refused;
+
+	if ((size_t)(name.end - name.at) >= PATH_MAX)
+		return scanner_refuse(&name, file + PATH_MAX - 1,
+				      "a file name has fewer than %d bytes", PATH_MAX);
+	refused = check_components(name, "a file name");
+	if (!refused && scanner_peek(&name) == '/')
+		refused = strip(pool, &name);
+	if (refused)
+		return refused;
+	if (scanner_done(&name))
+		return scanner_refuse(&name, name.at, "'%s' names no file inside the pool",
+				      QUOTE(span_over(file)));
+	*relative = name.at;
+	return 0;
+}
+
 /* Of the pools read so far, the one with the longest mount that holds a file. */
 struct choice {
 	struct pool pool;
@@ -135,7 +218,7 @@ static int consider(struct entry *entry, const char *file, struct choice *choice
 
 	if (err)
 		return err;
-	rest = pool_below_mount(&pool, file);
+	rest = below_mount(&pool, file);
 	if (rest && rest == choice->rest)
 		choice->rival = entry->name;
 	if (!rest || (choice->rest && rest <= choice->rest)) {

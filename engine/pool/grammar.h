@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * grammar.h - the internal functions of this folder: they scan text (scanner.c), read the parts of
- * a pool's text (list, host, arguments), copy and free a path's strings, and find the mount that
- * holds a file.
+ * a pool's text (list, host, arguments), and copy and free a path's strings.
  *
  * A scanner has a position in a text, and an end that it never passes: the text's, or an earlier
  * one. It also keeps where the text begins, so that each refusal can name a column.
@@ -154,9 +153,3 @@ int path_copy(const struct pool_path *from, struct pool_path *to);
 int path_set_label(struct pool_path *path, const char *host); /* `host` is shown for an NFS path */
 int pool_append(struct pool *pool, const struct pool_path *path); /* takes over path's strings */
 void path_free(struct pool_path *path);
-
-/*
- * The rest of `file` below the pool's longest mount that holds it, by whole components ("" where
- * `file` is the mount itself). NULL: no mount holds it.
- */
-const char *pool_below_mount(const struct pool *pool, const char *file);

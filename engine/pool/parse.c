@@ -18,6 +18,18 @@ static int check_room(const struct scanner *list, const char *at, const struct p
 			      POOL_PATHS_MAX);
 }
 
+int check_components(struct scanner name, const char *what)
+{
+	while (!scanner_done(&name)) {
+		struct span component = scanner_component(&name);
+
+		if (span_is(component, ".."))
+			return scanner_refuse(&name, component.at,
+					      "'..' in %s: write the path without '..'", what);
+	}
+	return 0;
+}
+
 static int read_directory(struct scanner *list, struct pool *pool)
 {
 	struct pool_path path = {.kind = PATH_MOUNT, .column = scanner_column(list, list->at)};
