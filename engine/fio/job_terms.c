@@ -108,17 +108,6 @@ static int check_command_line(void)
 	return error;
 }
 
-/* True, and logged, where the option has a value that the engine refuses. */
-static bool refused(const struct term *term, const struct terms *terms)
-{
-	const struct term_value *value = term_value(term, *term_number(term, terms));
-
-	if (!term_refuses(term, value))
-		return false;
-	job_log("%s=%s%s", term->word, value->word, term->refusal);
-	return true;
-}
-
 /* Refuses negative numbers: fio takes them where the least is 0, and makes them of large ones. */
 static int check_numbers(const struct terms *terms)
 {
@@ -220,13 +209,6 @@ int terms_check(struct thread_data *td)
 					       ?: open_loop_check(td) ?: metadata_check(td);
 }
 
-static int find_pool(const char *text, const char *file, struct pool *pool)
-{
-	struct pool_search search;
-
-	return pool_find(text, file, pool, &search, job_log);
-}
-
 static bool same_paths(const struct pool *a, const struct pool *b)
 {
 	bool same = a->count == b->count;
@@ -245,14 +227,14 @@ static int pool_of_files(struct thread_data *td, struct pool *pool)
 		job_log("no pool: give pool=: the job has no file to find a pool by");
 		return -ENOENT;
 	}
-	error = find_pool(NULL, td->files[0]->file_name, pool);
+	error = pool_find(NULL, td->files[0]->file_name, pool, NULL, job_log);
 	if (error)
 		return error;
 	for (unsigned int i = 1; !error && i < td->o.nr_files; i++) {
 		const char *file = td->files[i]->file_name;
 		struct pool other;
 
-		error = find_pool(NULL, file, &other);
+		error = pool_find(NULL, file, &other, NULL, job_log);
 		if (error)
 			break;
 		if (!same_paths(pool, &other)) {
@@ -302,7 +284,8 @@ int terms_pool(struct thread_data *td, struct pool *pool)
 {
 	const struct terms *eo = options_of(td);
 	struct pool_error err;
-	int error = eo->pool ? find_pool(eo->pool, NULL, pool) : pool_of_files(td, pool);
+	int error =
+		eo->pool ? pool_find(eo->pool, NULL, pool, NULL, job_log) : pool_of_files(td, pool);
 
 	if (error)
 		return error;
@@ -331,10 +314,14 @@ int terms_name(struct fio_file *f, const struct pool *pool, const char **name)
 int terms_path(struct thread_data *td, const struct pool_path *path, struct path_config *config)
 {
 	const struct terms *eo = options_of(td);
+	const struct term *term = TERM(version);
+	const struct term_value *version = term_value(term, eo->version);
 
-	if (path->kind == PATH_NFS && !term_given(TERM(version), &path->terms) &&
-	    refused(TERM(version), eo))
+	if (path->kind == PATH_NFS && !term_given(term, &path->terms) &&
+	    term_refuses(term, version)) {
+		job_log("%s=%s%s", term->word, version->word, term->refusal);
 		return -EPROTONOSUPPORT;
+	}
 	return path_config_make(config, path, eo, job_log);
 }
 

@@ -11,7 +11,7 @@
 static const char *read_local(const char *text, int family, struct address_range *range, char *why,
 			      size_t why_size)
 {
-	const char *refusal = address_range_read(text, range);
+	const char *refusal = address_range_read(text, strlen(text), range);
 
 	if (refusal && range->count)
 		return refusal;

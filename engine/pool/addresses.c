@@ -102,9 +102,9 @@ static bool read_last(struct scanner *scanner, struct address_range *range)
 	return true;
 }
 
-const char *address_range_in(struct span text, struct address_range *range)
+const char *address_range_read(const char *text, size_t length, struct address_range *range)
 {
-	struct scanner scanner = {.text = text.at, .at = text.at, .end = text.end};
+	struct scanner scanner = {.text = text, .at = text, .end = text + length};
 
 	*range = (struct address_range){0};
 	if (!read_one(scanner_until(&scanner, "-/"), &range->first))
@@ -119,11 +119,6 @@ const char *address_range_in(struct span text, struct address_range *range)
 			       ? NULL
 			       : "not a range, from the lower to the higher address";
 	return NULL;
-}
-
-const char *address_range_read(const char *text, struct address_range *range)
-{
-	return address_range_in(span_over(text), range);
 }
 
 const char *address_text(const struct sockaddr_storage *address, char text[ADDRESS_TEXT])

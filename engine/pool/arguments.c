@@ -120,7 +120,7 @@ static int check_addresses(const struct reading *reading)
 	do {
 		struct span one = scanner_until(&value, "+");
 		struct address_range range;
-		const char *why = address_range_in(one, &range);
+		const char *why = address_range_read(one.at, span_length(one), &range);
 
 		if (why && !address_is_valid(one))
 			return scanner_refuse(reading->list, reading->at,

@@ -308,9 +308,12 @@ void pool_log_error(pool_log *log, const struct pool_place *place, const struct 
 int pool_find(const char *text, const char *file, struct pool *pool, struct pool_search *search,
 	      pool_log *log)
 {
-	int error = look_for(text, file, pool, search);
+	struct pool_search own;
 	bool told = false;
+	int error;
 
+	search = search ?: &own;
+	error = look_for(text, file, pool, search);
 	for (unsigned int i = search->first; error && log && i < search->end; i++) {
 		if (!search->places[i].text || (error == -ENOENT && file))
 			continue;

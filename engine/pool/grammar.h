@@ -139,9 +139,6 @@ int host_name(const struct scanner *scanner, const struct host *host, unsigned i
 /* An IPv4 address, or an IPv6 address that may end in %zone. */
 bool address_is_valid(struct span address);
 
-/* address_range_read() of a span. */
-const char *address_range_in(struct span text, struct address_range *range);
-
 /* arg { "&" arg }: stops at ',' or the scanner's end. */
 int arguments_read(struct scanner *list, struct pool_path *path);
 

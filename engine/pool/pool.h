@@ -105,7 +105,7 @@ typedef void pool_log(const char *format, ...) __attribute__((format(printf, 1, 
 /*
  * Reads the pool in `text`; if that can only be a name, or is NULL, finds the pool of that name, or
  * of `file`, in the first of NFSMULTI_POOLS and IOTRAP_MOUNT_POOLS that has it. Returns as
- * pool_by_name() does. A failure is told by `log`, unless that is NULL.
+ * pool_by_name() does. A failure is told by `log`, unless that is NULL. `search` may be NULL.
  */
 int pool_find(const char *text, const char *file, struct pool *pool, struct pool_search *search,
 	      pool_log *log);
@@ -157,7 +157,7 @@ struct address_range {
  * where it has more than two. NULL, or why the text is none of them; range->count is then 0 where
  * it does not begin with an address.
  */
-const char *address_range_read(const char *text, struct address_range *range);
+const char *address_range_read(const char *text, size_t length, struct address_range *range);
 
 /* An address as text, without its port: "10.0.0.1", "fe80::1%eth0"; "?" where it is none. */
 enum { ADDRESS_TEXT = 64 };

@@ -455,7 +455,10 @@ def test_tool_resolves(tool: Tool) -> None:
 def _ranges(lib: CData, *written: str) -> CData:
     ranges = ffi.new("struct address_range[]", len(written))
     for number, one in enumerate(written):
-        assert lib.address_range_read(one.encode(), ffi.addressof(ranges, number)) == ffi.NULL
+        assert (
+            lib.address_range_read(one.encode(), len(one), ffi.addressof(ranges, number))
+            == ffi.NULL
+        )
     return ranges
 
 
@@ -511,7 +514,9 @@ def test_what_is_no_range_of_addresses(testlib: CData) -> None:
         ("fd00:0:0:0:1::/64", 1, "not a prefix"),
     ):
         found = zeros("address_range")
-        assert why in text(testlib.address_range_read(written.encode(), found)), written
+        assert why in text(testlib.address_range_read(written.encode(), len(written), found)), (
+            written
+        )
         assert found.count == count, written
 
 
