@@ -29,7 +29,7 @@ from jobs import Fio
 from nfsmulti import machine, paths
 from nfsmulti.__main__ import carry_out
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.fiorun import Engine, FioProcess, FioResult, Option
+from nfsmulti.fiorun import Engine, FioProcess, FioReport, FioResult, Option
 from nfsmulti.lab import (
     EXPORT,
     PRIVILEGED,
@@ -235,6 +235,14 @@ def show(result: FioResult) -> None:
     print(f"{result.command}\nstatus {result.status}\n{result.messages}")
 
 
+def done(result: FioResult) -> FioReport:
+    """Expect that all of a fio's jobs did well."""
+    assert result.status == 0, f"status {result.status}: {result.messages}"
+    assert result.report is not None, result.output
+    assert result.report.error == 0, result.messages
+    return result.report
+
+
 class FioRunner:
     """Runs fio with the engine as a client of the lab, one folder to a run below the test's own."""
 
@@ -249,6 +257,12 @@ class FioRunner:
         """
         with self.start(**words) as process:
             return self.finish(process, timeout)
+
+    def well(self, **words: Any) -> FioResult:
+        """Run it so, and expect that it does well."""
+        result = self(**words)
+        done(result)
+        return result
 
     def start(
         self,

@@ -21,6 +21,7 @@ from typing import Any
 import psutil
 import pytest
 from conftest import FioRunner
+from conftest import done as done
 
 from jobs import Fio
 from nfsmulti.fiorun import (
@@ -200,13 +201,6 @@ def sections(**jobs: Mapping[str, Option]) -> list[str]:
         for key, value in options.items():
             words.append(f"--{key}" if value is None else f"--{key}={value}")
     return words
-
-
-def done(result: FioResult) -> FioReport:
-    assert result.status == 0, f"status {result.status}: {result.messages}"
-    assert result.report is not None, result.output
-    assert result.report.error == 0, result.messages
-    return result.report
 
 
 def stopped_well(result: FioResult) -> FioReport:

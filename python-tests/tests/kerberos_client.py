@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from conftest import FioRunner, started_lab
+from conftest import FioRunner, done, started_lab
 
 from nfsmulti.fiorun import FioProcess, FioResult, Option
 from nfsmulti.lab import EXPORT, SECRET, Kerberos, Lab, LabConfig
@@ -48,6 +48,11 @@ class Client:
     def __call__(self, version: str = "4.1", **options: Option) -> FioResult:
         with self.start(version, **options) as process:
             return self.finish(process)
+
+    def well(self, version: str = "4.1", **options: Option) -> FioResult:
+        result = self(version, **options)
+        done(result)
+        return result
 
     def start(self, version: str = "4.1", **options: Option) -> FioProcess:
         words = {"pool": self.path(version), **self.lab.options, **options}

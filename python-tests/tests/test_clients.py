@@ -54,8 +54,7 @@ _PAGES: dict[str, Option] = {"rw": "read", "bs": "4k", "size": "256k", "iodepth"
 
 def test_each_io_is_the_next_clients(export: Place) -> None:
     pool = export.paths[0]
-    result = export.fio(pool=pool, nclients=_CLIENTS, trace=1, **_PAGES)
-    done(result)
+    result = export.fio.well(pool=pool, nclients=_CLIENTS, trace=1, **_PAGES)
     reads = [one for one in Traced.read(result.stderr) if one.operation == "READ"]
     assert len(reads) == 64
     assert {one.connection - one.offset // (4 * KIB) % _CLIENTS for one in reads} == {0}
@@ -65,8 +64,7 @@ def test_each_io_is_the_next_clients(export: Place) -> None:
 
 
 def test_clients_that_were_not_served_are_told(export: Place) -> None:
-    result = export.fio(pool=export.paths[0], nclients=_CLIENTS, **{**_PAGES, "size": "24k"})
-    done(result)
+    result = export.fio.well(pool=export.paths[0], nclients=_CLIENTS, **{**_PAGES, "size": "24k"})
     told = "clients: 6 of 8 served, 0 to 1 operations each, Jain's index 0.7500"
     assert told in result.messages
     assert "clients: 2 not served: no I/O came to them: give the job more" in result.messages
@@ -75,19 +73,17 @@ def test_clients_that_were_not_served_are_told(export: Place) -> None:
 def test_clients_write_over_two_addresses(export: Place) -> None:
     """Five clients of two paths, with syncs, and one file beside another; each has its turn."""
     pool = ",".join(export.paths[:2])
-    result = export.fio(
+    result = export.fio.well(
         pool=pool, nclients=5, spread="roundrobin", nrfiles=2, rw="randwrite", bs="16k", size="4m",
         iodepth=16, verify="crc32c", fsync=16,
     )  # fmt: skip
-    done(result)
     assert [line.path for line in result.stats] == [export.labels[n % 2] for n in range(5)]
     assert all(line.write_ops for line in result.stats)
 
 
 def test_clients_have_metadata_operations(export: Place) -> None:
     words: dict[str, Option] = {"rw": "write", "bs": 1, "size": 64, "iodepth": 8, "metadata": 1}
-    result = export.fio(pool=export.paths[0], nclients=4, filename="d", **words)
-    done(result)
+    result = export.fio.well(pool=export.paths[0], nclients=4, filename="d", **words)
     assert [line.meta_ops for line in result.stats] == [16] * 4
     done(export.fio(pool=export.paths[0], nclients=4, filename="d", **{**words, "rw": "read"}))
 

@@ -239,8 +239,7 @@ def test_two_jobs_lay_out_the_same_file(place: Place) -> None:
 
 
 def test_two_writers_create_the_same_file(exported: Place) -> None:
-    result = exported.fio(rw="write", bs="64k", size="1m", filename="d/e/f", numjobs=6)
-    done(result)
+    exported.fio.well(rw="write", bs="64k", size="1m", filename="d/e/f", numjobs=6)
     assert exported.sizes() == {"d/e/f": _MIB}
 
 

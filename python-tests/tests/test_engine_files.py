@@ -254,8 +254,7 @@ def test_one_file_of_the_server_under_several_names(place: Place) -> None:
         link={**deep, "filename": "f:g"},
         list={"rw": "read", "filename": "f:f", "file_service_type": "sequential"},
     )
-    result = place.fio(bs="4k", size="128k", io_size="8m", arguments=jobs, timeout=60)
-    done(result)
+    result = place.fio.well(bs="4k", size="128k", io_size="8m", arguments=jobs, timeout=60)
     assert {line.errors for line in result.stats} == {0}
 
 

@@ -65,8 +65,7 @@ def test_more_calls_than_slots_wait_their_turn(exported: Place) -> None:
     """32 blocks of 1 MiB in calls of 1 KiB are 32768 calls at once: more than 8192 slots."""
     job: dict[str, Option] = {"rw": "write", "bs": "1m", "size": "32m", "filename": "f"}
     job |= {"fsync": 16, "spread": "roundrobin", "verify": "crc32c", "verify_interval": "64k"}
-    result = exported.fio(iodepth=32, rsize="64k", wsize="1k", **job)
-    done(result)
+    result = exported.fio.well(iodepth=32, rsize="64k", wsize="1k", **job)
     assert sum(line.write_ops for line in result.stats) == 32768
     assert exported.sizes() == {"f": 32 * _MIB}
 
@@ -214,8 +213,7 @@ def test_a_log_closes_and_opens_files_between(v3_or_mount: Place, tmp_path: Path
     steps = ["f open", "f write 0 4096", "f close"]
     files = [step.replace("f ", f"{name} ") for name in "fghf" for step in steps]
     log = replay_files(tmp_path, list("fgh"), *files)
-    result = v3_or_mount.fio(iodepth=4, nconnect=2, spread="roundrobin", **log)
-    done(result)
+    result = v3_or_mount.fio.well(iodepth=4, nconnect=2, spread="roundrobin", **log)
     assert sum(line.write_ops for line in result.stats) == 4
     assert v3_or_mount.sizes() == dict.fromkeys("fgh", 4096)
 

@@ -44,8 +44,7 @@ def test_a_files_own_path_chooses_its_pool(mounted: Place) -> None:
         b={"filename": f"{second[1]}c"},
     )
     job = {**_JOB, "spread": "roundrobin"}
-    result = mounted.fio(pool=None, env=env, arguments=jobs, **job)
-    done(result)
+    result = mounted.fio.well(pool=None, env=env, arguments=jobs, **job)
     paths = {name: [line.path for line in result.stats if line.job == name] for name in "ab"}
     assert paths == {"a": mounted.paths[:2], "b": mounted.paths[2:]}
     assert mounted.names() == ["a", "c", "d/b"]
@@ -108,8 +107,7 @@ def test_mounts_and_urls_of_the_same_files(exported: Place, lab: Lab) -> None:
     spread: dict[str, Option] = {"spread_reads": "roundrobin", "spread_writes": "stripe"}
     job: dict[str, Option] = {"rw": "randwrite", "bs": "16k", "size": "4m", "verify": "crc32c"}
     job |= {"filename": "d/f", "iodepth": 16, "fsync": 32, "open": "none"}
-    result = exported.fio(pool=pool, **spread, **job)
-    done(result)
+    result = exported.fio.well(pool=pool, **spread, **job)
     assert [line.transport for line in result.stats] == ["mount", "tcp"] * 2
     assert all(line.write_ops and line.read_ops and line.commits for line in result.stats)
     assert exported.sizes() == {"d/f": 4 << 20}
@@ -136,8 +134,7 @@ def _expect_remotes(place: Place, pool: str, addresses: Sequence[str], **options
     """Expect the remote address of each path of a pool in a verified run over all of them."""
     job: dict[str, Option] = {"rw": "randwrite", "bs": "4k", "size": "256k", "filename": "f"}
     job |= {"iodepth": 4, "verify": "crc32c", "spread": "roundrobin"}
-    result = place.fio(pool=pool, **job, **options)
-    done(result)
+    result = place.fio.well(pool=pool, **job, **options)
     assert all(line.write_ops for line in result.stats)
     assert [line.remote.rpartition(":")[0] for line in result.stats] == addresses
 

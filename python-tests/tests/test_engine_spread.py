@@ -48,8 +48,7 @@ def test_first_path_is_that_of_the_first_job(
     exported: Place, first: int, other: dict[str, Option]
 ) -> None:
     """Of all paths, to which the job has connections here: its own ones take turns."""
-    result = exported.fio(rw="read", numjobs=3, first_path=first, **_JOB, **other)
-    done(result)
+    result = exported.fio.well(rw="read", numjobs=3, first_path=first, **_JOB, **other)
     used = [line for line in result.stats if line.read_ops]
     labels = {number: exported.labels[(number + first) % PATHS] for number in range(3)}
     assert {(line.job_number, line.path) for line in used} == set(labels.items())
@@ -63,8 +62,7 @@ def test_jobs_count_over_all_sections(mounted: Place) -> None:
         c={"numjobs": 3, "thread": 1},
         d={"stonewall": None},
     )
-    result = mounted.fio(rw="read", arguments=jobs, **_JOB)
-    done(result)
+    result = mounted.fio.well(rw="read", arguments=jobs, **_JOB)
     assert _paths_of_jobs(result.stats) == _in_turn(mounted, 7)
     names = {line.job_number: line.job for line in result.stats}
     assert "".join(names[number] for number in range(7)) == "aabcccd"
@@ -98,8 +96,7 @@ def test_each_direction_has_its_own_spread_and_turn(
 
 def test_stripe_is_the_largest_block_by_default(mounted: Place) -> None:
     job: dict[str, Option] = {"rw": "read", "bsrange": "4k-32k", "size": "1m", "filename": "f"}
-    result = mounted.fio(spread="stripe", trace=1, **job)
-    done(result)
+    result = mounted.fio.well(spread="stripe", trace=1, **job)
     assert all(call.connection == call.offset // 32768 % 4 for call in Traced.read(result.stderr))
     assert [line.read_bytes for line in result.stats] == [262144] * 4
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from engine_c import CData, ffi, zeros
-from engine_helpers import Place, Traced, done, eventually, failed_io, said
+from engine_helpers import Place, Traced, eventually, failed_io, said
 from scripted_jobs import Run, go
 
 from nfsmulti.errors import HarnessError
@@ -71,8 +71,9 @@ def test_what_people_are_told_programs_are_too(
 
 
 def test_every_key_is_there_with_its_type(place: Place) -> None:
-    result = place.fio(rw="randrw", bs="16k", size="1m", filename="f", spread="queue", nconnect=2)
-    done(result)
+    result = place.fio.well(
+        rw="randrw", bs="16k", size="1m", filename="f", spread="queue", nconnect=2
+    )
     lines = _lines(result)
     assert len(lines) == 8
     security = (None, None) if place.kind == "mount" else ("sys", "none")
@@ -127,17 +128,15 @@ def test_a_live_file_is_replaced_while_the_job_runs(mounted: Place, tmp_path: Pa
 
 
 def test_a_live_file_that_cannot_be_written_is_said_once(mounted: Place) -> None:
-    result = mounted.fio(
+    result = mounted.fio.well(
         rw="read", bs="4k", size="64k", time_based=1, runtime=2, live_file="/none/live"
     )
-    done(result)
     assert result.messages.count("cannot write live_file=/none/live: No such file") == 1
 
 
 def test_bytes_on_the_wire(exported: Place) -> None:
     """A little more than the data: a header for each call and for each reply."""
-    result = exported.fio(rw="randrw", bs="64k", size="4m", filename="f", spread="roundrobin")
-    done(result)
+    result = exported.fio.well(rw="randrw", bs="64k", size="4m", filename="f", spread="roundrobin")
     for line in result.stats:
         calls = line.read_ops + line.write_ops + line.commits
         assert 80 * calls < line.bytes_sent - line.write_bytes < 300 * calls
@@ -203,8 +202,7 @@ def test_stats_file_that_cannot_be_written(mounted: Place, tmp_path: Path) -> No
 def test_trace_has_a_line_for_each_operation(place: Place) -> None:
     job: dict[str, Option] = {"rw": "randrw", "bs": "16k", "size": "1m", "filename": "d/f"}
     stripes: dict[str, Option] = {"spread": "stripe", "stripe_size": "8k"}
-    result = place.fio(iodepth=8, fsync=8, trace=1, **job, **stripes)
-    done(result)
+    result = place.fio.well(iodepth=8, fsync=8, trace=1, **job, **stripes)
     calls = Traced.read(result.stderr)
     seen = Counter((call.connection, call.operation) for call in calls)
     for line in result.stats:

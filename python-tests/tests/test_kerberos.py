@@ -59,8 +59,7 @@ def client(kerberos: Lab, local_fio: FioRunner, tmp_path: Path) -> Client:
 )
 def test_data_is_what_was_written(client: Client, flavor: str, version: str) -> None:
     """Each connection has a context of its own."""
-    result = client(version, **_VERIFIED, security=flavor)
-    done(result)
+    result = client.well(version, **_VERIFIED, security=flavor)
     assert {line.sec for line in result.stats} == {flavor}
     assert {(line.enctype, line.contexts) for line in result.stats} == {(ENCTYPES[0], 1)}
     assert all(line.context_mean_us > 0 for line in result.stats)
@@ -78,8 +77,7 @@ def test_two_principals_of_one_keytab(client: Client, kerberos: Lab, tmp_path: P
     users = kerberos.kdc.principal, "carol"
     pool = ",".join(f"{client.path('3')}&principal={user}" for user in users)
     job: dict[str, Option] = {**_SMALL, "rw": "read", "spread": "roundrobin", "principal": None}
-    result = client(**job, pool=pool, keytab=f"WRFILE:{keytab}")  # of a type, for the library
-    done(result)
+    result = client.well(**job, pool=pool, keytab=f"WRFILE:{keytab}")  # of a type, for the library
     assert [line.read_ops for line in result.stats] == [8, 8]
 
 
@@ -94,8 +92,7 @@ def test_each_encryption_type(local_fio: FioRunner, tmp_path: Path, enctype: str
 def test_flavors_of_a_mixed_pool(client: Client) -> None:
     """Each connection is told of by its own, in a line for each flavor."""
     paths = [f"{client.path()}&sec={flavor}" for flavor in ("krb5", "krb5p", "krb5p")]
-    result = client(**{**_VERIFIED, "nconnect": 1}, pool=",".join(paths))
-    done(result)
+    result = client.well(**{**_VERIFIED, "nconnect": 1}, pool=",".join(paths))
     told = re.findall(r"Kerberos: (.*) by", result.messages)
     assert told == ["1 connection with krb5", "2 connections with krb5p"]
 
@@ -128,8 +125,7 @@ def test_all_cryptography_is_timed(
     fio = Fio(preloaded(engine, tmp_path, _EACH_TAKES_1_MS))
     client = Client(kerberos, FioRunner(fio, "", tmp_path), tmp_path)
     job: dict[str, Option] = {"rw": "write", "bs": "4k", "size": "2m", "verify": "crc32c"}
-    result = client(**job, verify_state_save=0, filename="f", security=flavor)
-    done(result)
+    result = client.well(**job, verify_state_save=0, filename="f", security=flavor)
     (line,) = result.stats
     calls = line.read_ops + line.write_ops
     assert line.crypto_ms / calls == pytest.approx(_PIECES[flavor], abs=0.1)

@@ -209,8 +209,7 @@ def test_a_reply_to_a_call_of_the_context_before(
     done(client(**VERIFIED, security=flavor))
     late = _LateReply(reads=rw == "randread", torn=torn)
     proxy.calls, proxy.replies = late.calls, late.replies
-    result = client(**{**VERIFIED, "rw": rw}, security=flavor)
-    done(result)
+    result = client.well(**{**VERIFIED, "rw": rw}, security=flavor)
     (line,) = result.stats
     assert (late.sent, line.contexts, line.errors, line.retransmissions) == (True, 2, 0, 0)
 
@@ -278,8 +277,7 @@ def test_an_rpc_error_that_is_not_the_servers(client: Client, proxy: RecordProxy
         lambda call: call.fail(AcceptStat.SYSTEM_ERR) + passed(call),
         times=2,
     )
-    result = client(**VERIFIED)
-    done(result)
+    result = client.well(**VERIFIED)
     assert len(fault.met) == 2
     (message,) = said(result)
     assert message.endswith("), without a verifier: it counts as no reply; see the server's log")

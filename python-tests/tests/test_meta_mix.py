@@ -150,8 +150,7 @@ def test_operations_by_weight(export: Place) -> None:
 
 def _traced(place: Place, **options: Option) -> list[tuple[str, str]]:
     """Run a job of one I/O at a time; return each operation and its entry."""
-    result = place.fio(**{**_JOB, "iodepth": 1, "trace": 1, **options})
-    done(result)
+    result = place.fio.well(**{**_JOB, "iodepth": 1, "trace": 1, **options})
     return re.findall(r'"tree" (\w+) \d+@(\d+)', result.messages)
 
 
@@ -196,8 +195,7 @@ def test_jobs_that_share_directories_do_not_meet(exported: Place) -> None:
     job: dict[str, Option] = {**_JOB, "meta_mix": _MIX, "numjobs": 3, "loops": 2}
     left = 0
     for _ in range(2):
-        result = exported.fio(**job)
-        done(result)
+        result = exported.fio.well(**job)
         assert said(result) == []
         left += sum(int(found[0]) for found in _LEFT.findall(result.messages))
     assert (len(_names(exported)[0]), len(_names(exported)[1])) == (_ENTRIES, left)

@@ -253,7 +253,6 @@ def test_what_good_figures_lack_is_said_once(
 ) -> None:
     if "write_lat_log" in options:
         options = {"write_lat_log": str(tmp_path / "log")}
-    result = mounted.fio(**{**_JOB, **options}, numjobs=2)
-    done(result)
+    result = mounted.fio.well(**{**_JOB, **options}, numjobs=2)
     (line,) = said(result)
     assert words in line

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import FioRunner, missing
-from engine_helpers import done, refused, said
+from engine_helpers import refused, said
 from scripted_jobs import (
     KIB,
     NO_RESERVED_PORTS,
@@ -235,8 +235,7 @@ def test_nfsv4_ignores_the_port_of_mount(client: FioRunner, server: ScriptedServ
     """
     both = ",".join([server.url(version=4, mountport=7)] * 2)
     for words in ({"pool": both}, {"pool": server.url(), "nfsvers": "4.1", "mountport": 7}):
-        result = client(spread="roundrobin", numjobs=2, **words)
-        done(result)
+        result = client.well(spread="roundrobin", numjobs=2, **words)
         (line,) = said(result)
         assert line.endswith("mountport= is ignored: NFSv4 has no MOUNT")
     assert not server.calls(*Mount, *Nfs)

@@ -176,8 +176,7 @@ def test_faults_last_until_they_are_ended(fio: FioRunner, lab: Lab, faults: Faul
         assert [fio.finish(process).status for process in broken] == [1] * 4
     for path in range(4):
         faults.end(path)
-    result = fio(spread="roundrobin", **_READ)
-    done(result)
+    result = fio.well(spread="roundrobin", **_READ)
     assert [line.read_ops for line in result.stats] == [4] * 4
 
 

@@ -122,6 +122,11 @@ class Tls:
         with self.start(ktls, **options) as process:
             return self.finish(process)
 
+    def well(self, ktls: Option = 0, **options: Option) -> FioResult:
+        result = self(ktls, **options)
+        done(result)
+        return result
+
     def shows(self, pair: Pair) -> None:
         self.proxy.certificate, self.proxy.key = pair.certificate, pair.key
 
@@ -218,8 +223,7 @@ def test_nothing_lies_unseen(tls: Tls) -> None:
     """A receive brings a whole reply of this size, of which the engine wants the head first."""
     tls.server.create("f", bytes(2 * MIB))
     job: dict[str, Option] = {"rw": "read", "bs": "16k", "size": "2m", "iodepth": 1, "timeo": 100}
-    result = tls(**job, nconnect=2, spread="roundrobin")
-    done(result)
+    result = tls.well(**job, nconnect=2, spread="roundrobin")
     assert said(result) == []
 
 
@@ -235,8 +239,7 @@ def test_a_paths_own_arguments(client: FioRunner, tls: Tls, tmp_path: Path) -> N
     ca = made.authority.certificate
     own_words = tls.path(host="localhost", xprtsec="mtls", tls_ca=ca, tls_name=NAME, tls_cert=both)
     pool = f"{tls.server.url(version=4, xprtsec='none')},{own_words}"
-    result = client(pool=pool, spread="roundrobin", xprtsec="tls")
-    done(result)
+    result = client.well(pool=pool, spread="roundrobin", xprtsec="tls")
     assert [line.xprtsec for line in result.stats] == ["none", "mtls"]
     assert {one.protocol for one in tls.proxy.handshakes} == {None}
 
@@ -296,8 +299,7 @@ def test_what_a_socket_takes_and_gives_in_parts(
 
     Clients lend each other buffers, unless there are parts in them.
     """
-    result = on_kernel(_PARTS)(size="1m", iodepth=64, verify="crc32c", **connections)
-    done(result)
+    result = on_kernel(_PARTS).well(size="1m", iodepth=64, verify="crc32c", **connections)
     assert {(line.reconnects, line.retransmissions) for line in result.stats} == {(0, 0)}
 
 
@@ -387,8 +389,7 @@ int gnutls_record_get_state(void *session, unsigned int read, void *mac, void *i
 def test_keys_are_not_used_for_too_long(on_kernel: OnKernel, ktls: int) -> None:
     """Before the cipher's limit another connection has others."""
     worn = on_kernel(_WORN + _WORN_IN_GNUTLS * (not ktls))
-    result = worn(ktls, iodepth=4, bs="64k", size="512k", verify="crc32c")
-    done(result)
+    result = worn.well(ktls, iodepth=4, bs="64k", size="512k", verify="crc32c")
     (line,) = result.stats
     assert line.reconnects >= 2
     assert line.retransmissions == 0  # what was asked before is answered before
@@ -400,8 +401,7 @@ def test_a_connection_of_worn_keys_goes_though_a_reply_was_lost(on_kernel: OnKer
     worn = on_kernel(_WORN + _WORN_IN_GNUTLS)
     worn.server.hooks.append(on(Nfs.WRITE, NEVER, nth=2))
     pool = worn.server.url(nfsport=worn.proxy.port, xprtsec="tls")
-    result = worn(pool=pool, iodepth=1, size="256k", timeo=20)
-    done(result)
+    result = worn.well(pool=pool, iodepth=1, size="256k", timeo=20)
     (line,) = result.stats
     assert line.retransmissions == 1
     assert line.reconnects >= 4
@@ -519,8 +519,7 @@ def _kernel(*, has_tls: bool = True) -> str:
 def test_where_the_kernel_cannot(on_kernel: OnKernel, *, has_tls: bool, words: str) -> None:
     """GnuTLS encrypts, unless the kernel is asked to. Such a kernel stands before the real one."""
     tls = on_kernel(_kernel(has_tls=has_tls))
-    result = tls("auto")
-    done(result)
+    result = tls.well("auto")
     assert [line.ktls for line in result.stats] == [0]
     refused(tls(1), words)
 
@@ -583,8 +582,7 @@ def test_keys_that_change_among_what_comes_before_io(tls: Tls) -> None:
         tls.proxy.say = update_keys
 
     tls.server.hooks.append(on(Nfs4.EXCHANGE_ID, Answer(do=update)))
-    result = tls("auto")
-    done(result)
+    result = tls.well("auto")
     assert said(result) == []
     lost = tls.server.calls(Nfs4.EXCHANGE_ID)[0].connection
     assert lost not in {call.connection for call in tls.server.calls(Nfs4.CREATE_SESSION)}
