@@ -5,8 +5,6 @@ They run on the engine as it is built for users, and with --build=asan on one wi
 and UndefinedBehaviorSanitizer, whose runtime ./nfsmulti test --full has loaded.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import itertools

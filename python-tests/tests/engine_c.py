@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The engine's C for tests: its own headers, as cffi reads them, and memory that is watched."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from itertools import count, takewhile

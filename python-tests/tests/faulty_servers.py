@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Faults of real servers: of nfs-ganesha in a lab, and of the kernel's in the guest, over RDMA."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import time

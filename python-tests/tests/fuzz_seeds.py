@@ -4,8 +4,6 @@
 The vectors of other tests are among them. An input that once failed belongs here too.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Sequence

@@ -6,8 +6,6 @@ each then gives the outcome and the words that its own has had there. In the gue
 like others, whose reports are written to a file for the host.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -5,8 +5,6 @@ It is given files, counts and the engine's words, knows nothing of how they came
 what is wrong.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Iterator

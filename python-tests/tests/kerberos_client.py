@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Labs with a realm of their own: this process in it, and fio as its user."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Restarts of the kernel's NFS server in the guest."""
 
-from __future__ import annotations
-
 import errno
 
 from nfsmulti.lab.kernel_server import NFSD

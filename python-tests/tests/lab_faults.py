@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Faults in a lab: of its servers, and of the paths to them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from enum import StrEnum
 

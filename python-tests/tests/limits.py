@@ -5,8 +5,6 @@
 multiplied by how much slower this one is, measured just before and just after.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib

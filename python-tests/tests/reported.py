@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What tests have noted in their reports, at the end of what pytest prints."""
 
-from __future__ import annotations
-
 import pytest
 
 

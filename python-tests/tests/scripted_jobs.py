@@ -7,8 +7,6 @@ is a thread of pytest and may answer late on a busy machine: jobs have a short t
 is silence that they meet.
 """
 
-from __future__ import annotations
-
 import itertools
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Written jobs of the engine in the simulator: hooks decide what becomes of each call."""
 
-from __future__ import annotations
-
 import errno
 import re
 from collections.abc import Callable, Mapping

@@ -4,8 +4,6 @@
 Data are written and verified; entries are made, verified and removed.
 """
 
-from __future__ import annotations
-
 import operator
 import os
 import random

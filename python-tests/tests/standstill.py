@@ -5,8 +5,6 @@ What a virtual machine's host withholds for some seconds tells nothing of the pr
 then, and nobody could answer. Linux's server ends a TLS handshake after 5 s, for one.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 

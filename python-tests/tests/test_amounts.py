@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """--size, --runtime, --depth and --bs: of every scenario, and in a run."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any

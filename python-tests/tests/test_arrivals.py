@@ -4,8 +4,6 @@
 The clock is an argument, in nanoseconds; how fio is driven by it is in test_open_loop.py.
 """
 
-from __future__ import annotations
-
 import heapq
 from dataclasses import dataclass
 from itertools import pairwise

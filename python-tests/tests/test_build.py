@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Further builds: fio's headers are there already, and RDMA's libraries or TLS's may be missing."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What is made of the figures that a cell's fio leaves."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -4,8 +4,6 @@
 left_by_0.6.0.txt holds what that version wrote: docs/changes.md says what must come of it.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

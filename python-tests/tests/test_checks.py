@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Format, lint, types and the second compiler, as tests, so that one command runs everything."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

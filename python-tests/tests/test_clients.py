@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """nclients=: one job that is many NFS clients, each with a connection of its own."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Messages in memory: RPC replies (RFC 5531), NFSv3 calls and results (RFC 1813)."""
 
-from __future__ import annotations
-
 import errno
 import struct
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ What a server loses, and what syncs wait for, is in test_scenarios.py and test_s
 real servers that are killed are in the fault matrix.
 """
 
-from __future__ import annotations
-
 import signal
 from itertools import pairwise
 from pathlib import Path

@@ -5,8 +5,6 @@ How pools are refused is in test_pool.py and test_engine_pool.py, what servers r
 test_refusals.py, and reading beyond the end of a file in test_engine_files.py.
 """
 
-from __future__ import annotations
-
 import random
 import signal
 from collections.abc import Iterator

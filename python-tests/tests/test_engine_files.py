@@ -4,8 +4,6 @@
 Where fio's own psync engine gives the figures to expect, it is run beside.
 """
 
-from __future__ import annotations
-
 import functools
 import zlib
 from collections.abc import Callable

@@ -4,8 +4,6 @@
 Logs are replayed in test_engine_io.py; jobs on servers of several hosts are in test_hosts.py.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

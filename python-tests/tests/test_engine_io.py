@@ -5,8 +5,6 @@ Modes and block sizes are in test_engine_files.py, where psync gives the figures
 rsize= and wsize= do, and data that fails its verification, in test_replies.py.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Nothing grows: descriptors and memory of a long job stay what they are, and jobs end with fio."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

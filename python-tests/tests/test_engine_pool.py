@@ -5,8 +5,6 @@ The grammar itself has tests of its own, in test_pool.py; what fio's users read 
 refused is in test_engine_bad_input.py, reserved ports are in test_refusals.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

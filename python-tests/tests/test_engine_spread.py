@@ -5,8 +5,6 @@ Places have 4 paths. Connection c of a job lies on the c mod P-th of the paths t
 Where stripes lie is in test_scenarios_files.py, what localaddr= binds in test_refusals.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

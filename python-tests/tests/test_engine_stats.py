@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The stats file and the trace: their format, and that their sums are fio's own."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import errno

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Runs that are watched: by ThreadSanitizer, and by valgrind's memcheck."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

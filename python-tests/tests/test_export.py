@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """nfsmulti-export: what there is on a path, over NFSv3, NFSv4.1 and mounts."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -5,8 +5,6 @@ A cell is a fault, a kind of work and a mode. What differs by the kind of call, 
 alone is a scenario (test_scenarios*.py). ./nfsmulti faults runs both, and makes their tables.
 """
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """fiorun.py: fio under control, and the figures in its report."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

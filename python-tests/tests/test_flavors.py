@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Which security flavors an export takes: by MNT (RFC 1813) or SECINFO (RFC 8881, 18.29, 18.45)."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

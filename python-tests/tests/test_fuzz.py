@@ -14,8 +14,6 @@ beside it; it is tried alone by
 and, once it is understood, stands in fuzz_seeds.py for good.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator, Mapping

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The hold's bookkeeping (engine/group/hold.h) by itself, and beside a model of two servers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, Self

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Runs on several hosts: addresses of one machine, with a fio --server each."""
 
-from __future__ import annotations
-
 import configparser
 import contextlib
 import dataclasses

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """in_guest.py: what tests do in the guest is told on the host. The guest here is a mere process."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -4,8 +4,6 @@
 Cells run on a scripted server, and what they left is changed before it is judged.
 """
 
-from __future__ import annotations
-
 import copy
 import errno
 from collections.abc import Callable, Mapping

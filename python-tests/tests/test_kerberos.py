@@ -4,8 +4,6 @@
 That jobs with other options share no paths is in test_terms.py.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 import time

@@ -4,8 +4,6 @@
 A proxy before a real server changes, loses, repeats, delays or answers single messages.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 import signal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """./nfsmulti lab kernel: what a command finds in the guest, what comes back, and that it ends."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import itertools

@@ -4,8 +4,6 @@
 Pools of several versions are in test_engine_pool.py, many clients in test_clients.py.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Kerberos and TLS with the kernel's server, and with its mounts as the peer."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 from collections import Counter

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A job whose fio was killed ends as by SIGTERM; one whose fio lives goes on, whoever else ends."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal

@@ -6,8 +6,6 @@ usages alone: neither a KDC nor a configuration is needed. They know nothing of 
 Any bytes at all are refused in good order by python-tests/fuzz/.
 """
 
-from __future__ import annotations
-
 import errno
 import functools
 import os

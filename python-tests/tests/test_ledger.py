@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The ledger (engine/group/ledger.h) beside a model of the server that it keeps book of."""
 
-from __future__ import annotations
-
 from engine_c import CData, ffi, zeros
 from hypothesis import example, given
 from hypothesis import strategies as st

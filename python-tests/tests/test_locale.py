@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Commands print and write whatever the locale, and where names are not UTF-8."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What is told of this machine, and what it does not permit that a lab needs."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Metadata jobs with several operations: the figures of each kind, and meta_mix=."""
 
-from __future__ import annotations
-
 import errno
 import math
 import re

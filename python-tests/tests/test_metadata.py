@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """metadata=1: one I/O is one operation on one entry, on nfs-ganesha and on scripted servers."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

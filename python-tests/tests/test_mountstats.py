@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What the kernel tells of its mounts' calls. The lines are Debian 13's, where fio has written."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 from pathlib import Path

@@ -5,8 +5,6 @@ Servers close connections that are idle, restart, and stall: hard, soft, timeo a
 hold for names as they do for data.
 """
 
-from __future__ import annotations
-
 import errno
 import signal
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """NFSv4.1's compounds and their results in memory (RFC 8881)."""
 
-from __future__ import annotations
-
 import errno
 import re
 import struct

@@ -4,8 +4,6 @@
 What needs no socket and nothing of fio is a scenario: test_scenarios*.py.
 """
 
-from __future__ import annotations
-
 import errno
 import itertools
 from collections import Counter

@@ -5,8 +5,6 @@ The clock by itself is in test_arrivals.py. No test here looks at the wall clock
 are only ever lower bounds.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 from itertools import pairwise

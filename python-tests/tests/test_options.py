@@ -4,8 +4,6 @@
 What fio itself refuses of them is in test_engine_bad_input.py, pools are in test_pool.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import product
 from typing import Any

@@ -4,8 +4,6 @@
 Any bytes at all are read or refused in good order by python-tests/fuzz/.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

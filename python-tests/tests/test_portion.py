@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """portion.h: how much one receive takes, against servers that answer each portion at some rate."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

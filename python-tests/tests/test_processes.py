@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """processes.py and reaper.py: nothing that the harness starts outlives it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -4,8 +4,6 @@
 Calls sent again, failover and durability are scenarios: test_scenarios*.py.
 """
 
-from __future__ import annotations
-
 import errno
 import signal
 from collections.abc import Callable

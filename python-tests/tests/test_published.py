@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """results/README.md: every published finding has its row, with a reference run or without."""
 
-from __future__ import annotations
-
 import lzma
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """NFS over RDMA from user space: the engine on rdma_rxe against the kernel's own server."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import signal

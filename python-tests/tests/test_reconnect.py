@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A connection that is lost or silent: when it is replaced, and where the next one comes from."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

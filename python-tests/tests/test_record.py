@@ -5,8 +5,6 @@ That data is where it belongs, however records are cut, is in test_scenarios_fil
 test_sim.py.
 """
 
-from __future__ import annotations
-
 import errno
 import random
 import struct

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What servers refuse, as users are told, and who calls them from where."""
 
-from __future__ import annotations
-
 import errno
 import os
 from functools import partial

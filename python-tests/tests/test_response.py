@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """rx_timestamps=: what of a response is the server's, and what the client's own."""
 
-from __future__ import annotations
-
 import json
 import signal
 import socket

@@ -5,8 +5,6 @@ The vectors were written by hand from the RFCs. Any bytes at all, and private da
 are meant by python-tests/fuzz/.
 """
 
-from __future__ import annotations
-
 import errno
 import shutil
 import struct

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What is durable when: stable_how, COMMIT, write verifiers, what a server loses; hold_writes."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

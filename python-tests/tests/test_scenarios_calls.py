@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Connections that are lost, and replies that do not come: hard, soft, and calls sent again."""
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Sequence
 from itertools import pairwise

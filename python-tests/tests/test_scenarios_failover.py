@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """failover=1: paths that fall silent, are gone, or come back."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

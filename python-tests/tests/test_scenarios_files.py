@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Several files a job, requests of several segments, stripes, and replies in fragments."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 

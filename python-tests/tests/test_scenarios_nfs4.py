@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """NFSv4.1's recovery (RFC 8881, 2.10 and 8): what is lost is asked for again, or told."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import pairwise, product
 

@@ -5,8 +5,6 @@ That it and the core, which the simulator has as well, are sound and strict, and
 is ordered where nothing else shows that.
 """
 
-from __future__ import annotations
-
 import contextlib
 import secrets
 import socket

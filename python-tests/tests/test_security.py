@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a job, whoever wrote it, can reach by the engine; and who can reach the lab: nobody."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

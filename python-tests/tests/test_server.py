@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a server tells of itself during a cell, and that nothing is made up where it does not."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A server's setting as a factor: commands of the user turn it, and put it back."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import groupby
 from pathlib import Path

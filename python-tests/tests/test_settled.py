@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """When a cell has settled, and what its page says."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

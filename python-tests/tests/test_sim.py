@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The client on a simulated network, server and clock: python-tests/sim/, built as nfsmulti-sim."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

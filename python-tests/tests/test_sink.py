@@ -4,8 +4,6 @@
 What NFSv3's and NFSv4.1's messages mean to it is the simulator's server as well: test_sim.py.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import time

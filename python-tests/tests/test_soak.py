@@ -4,8 +4,6 @@
 Without that, a short one.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """bench stall: what users see, by calculation; its page; and a run of it that is short."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Folders of runs that somebody else has made: read within limits, never written through."""
 
-from __future__ import annotations
-
 import copy
 import json
 import lzma

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """summary.json comes back as it was written, and a file of another kind is refused in words."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import json

@@ -5,8 +5,6 @@ A path's own argument wins over its job's option; and jobs that differ in a term
 none.
 """
 
-from __future__ import annotations
-
 from engine_c import CONSTANTS, CData, ffi, terms_rows, text, zeros
 from scripted_jobs import KIB, Run
 

@@ -4,8 +4,6 @@
 timers.h; and tcp_socket.c: since when the other host has not been heard, as its kernel's ACKs tell.
 """
 
-from __future__ import annotations
-
 import socket
 import time
 from collections import Counter

@@ -4,8 +4,6 @@
 Of the simulator nothing goes over it: all are real servers and sockets.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal
