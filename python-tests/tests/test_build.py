@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from conftest import FioRunner
-from engine_helpers import done, refused
+from engine_helpers import refused
 
 from jobs import Fio
 from nfsmulti.fiorun import Engine
@@ -50,7 +50,7 @@ def fio(plain_engine: Engine, tmp_path: Path) -> FioRunner:
 
 
 def test_without_them_the_rest_works(fio: FioRunner) -> None:
-    done(fio(rw="write", bs="4k", size="64k", filename="f"))
+    fio.well(rw="write", bs="4k", size="64k", filename="f")
 
 
 def test_without_rdma_a_path_over_it_is_refused(fio: FioRunner) -> None:

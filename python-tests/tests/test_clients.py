@@ -83,7 +83,7 @@ def test_clients_have_metadata_operations(export: Place) -> None:
     words: dict[str, Option] = {"rw": "write", "bs": 1, "size": 64, "iodepth": 8, "metadata": 1}
     result = export.fio.well(pool=export.paths[0], nclients=4, filename="d", **words)
     assert [line.meta_ops for line in result.stats] == [16] * 4
-    done(export.fio(pool=export.paths[0], nclients=4, filename="d", **{**words, "rw": "read"}))
+    export.fio.well(pool=export.paths[0], nclients=4, filename="d", **{**words, "rw": "read"})
 
 
 # --- who they are ---

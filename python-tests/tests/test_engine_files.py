@@ -136,7 +136,7 @@ def test_layout_follows_the_buffer_options(exported: Place) -> None:
         pattern={"buffer_pattern": "0x1234", "filename": "pattern"},
         soft={"buffer_compress_percentage": 80, "refill_buffers": 1, "filename": "soft"},
     )
-    done(exported.fio(rw="read", bs="64k", size="1m", arguments=jobs))
+    exported.fio.well(rw="read", bs="64k", size="1m", arguments=jobs)
     assert (exported.files / "zero").read_bytes() == bytes(_MIB)
     assert (exported.files / "pattern").read_bytes() == b"\x12\x34" * (_MIB // 2)
     assert len(zlib.compress((exported.files / "soft").read_bytes())) < 0.5 * _MIB
@@ -151,8 +151,8 @@ def test_reading_jobs_change_no_file_that_is_there(place: Place) -> None:
     for name in ("short", "empty"):
         names = f"by-{name}:{name}"  # it makes the first
         refused(place.fio(**job, filename=names), "a job that only reads does not change an")
-    done(place.fio(**job, filename="long"))
-    done(place.fio(**job, filename="missing"))
+    place.fio.well(**job, filename="long")
+    place.fio.well(**job, filename="missing")
     assert {name: (place.files / name).read_bytes() for name in before} == before
     assert place.sizes()["missing"] == _MIB
 
@@ -170,7 +170,7 @@ _VERIFYING: dict[str, dict[str, Option]] = {
 def test_what_is_verified_stays_as_it_was(export: Place) -> None:
     """A write that was interrupted leaves less than its size: that is read, and nothing added."""
     job: dict[str, Option] = {"bs": "64k", "size": "1m", "verify": "crc32c", "filename": "f"}
-    done(export.fio(rw="write", io_size="256k", do_verify=0, verify_state_save=1, **job))
+    export.fio.well(rw="write", io_size="256k", do_verify=0, verify_state_save=1, **job)
     before = (export.files / "f").read_bytes()
     assert len(before) == 256 << 10
     for name, options in _VERIFYING.items():
@@ -198,7 +198,7 @@ def test_nothing_is_made_to_be_verified(exported: Place) -> None:
 def test_verifying_needs_no_right_to_write(export: Place, lab: Lab) -> None:
     """NFSv4.1 opens for reading."""
     job: dict[str, Option] = {"bs": "64k", "size": "1m", "verify": "crc32c", "filename": "f"}
-    done(export.fio(rw="write", do_verify=0, verify_state_save=0, **job))
+    export.fio.well(rw="write", do_verify=0, verify_state_save=0, **job)
     pool = lab.pool_of(1, export="ro", version="4.1" if export.kind == "nfs4" else None)
     assert done(export.fio(pool=pool, rw="write", verify_only=1, **job)).bytes("read") == _MIB
 
@@ -206,12 +206,12 @@ def test_verifying_needs_no_right_to_write(export: Place, lab: Lab) -> None:
 def test_short_file_is_extended_and_its_content_kept(place: Place) -> None:
     """Where overwrite=1 says so."""
     before = place.random("f", 1_234_567)
-    done(place.fio(rw="read", bs="64k", size="4m", filename="f", overwrite=1))
+    place.fio.well(rw="read", bs="64k", size="4m", filename="f", overwrite=1)
     after = (place.files / "f").read_bytes()
     assert len(after) == 4 * _MIB
     assert after[: len(before)] == before
     assert _is_random(after[len(before) :])
-    done(place.fio(rw="randread", bs="4k", size="1m", filename="f"))  # which is long enough now
+    place.fio.well(rw="randread", bs="4k", size="1m", filename="f")  # which is long enough now
     assert (place.files / "f").read_bytes() == after
 
 
@@ -225,7 +225,7 @@ def test_who_gets_a_layout(exported: Place) -> None:
         writer={**one, "rw": "write"},
         opener={**one, "rw": "write", "create_on_open": 1},
     )
-    done(exported.fio(arguments=jobs))
+    exported.fio.well(arguments=jobs)
     sizes = {"reader": _MIB, "mixed": _MIB, "over": _MIB, "writer": 64 << 10, "opener": 64 << 10}
     assert exported.sizes() == {f"{name}.0.0": size for name, size in sizes.items()}
 
@@ -261,11 +261,11 @@ def test_folders_of_a_name_are_made(place: Place) -> None:
     absolute = f"{place.paths[1]}/a/b/d" if place.kind == "mount" else "/a/b/d"
     same = ["a/b/c", "a//b/c", "./a/b/c", "a/./b/c"]
     names = [*same, absolute, "with blank", "Größe", "100%", 'quo"te', "back\\slash"]
-    done(place.fio(rw="write", bs="64k", size=f"{64 * len(names)}k", filename=":".join(names)))
+    place.fio.well(rw="write", bs="64k", size=f"{64 * len(names)}k", filename=":".join(names))
     assert place.sizes() == dict.fromkeys(sorted(["a/b/c", "a/b/d", *names[5:]]), 64 << 10)
-    done(place.fio(rw="write", bs="64k", size="64k", filename="a/e/f"))
+    place.fio.well(rw="write", bs="64k", size="64k", filename="a/e/f")
     if place.kind != "mount":
-        done(place.fio(rw="write", bs=1, size=2, filename="a/./bd/", metadata=1, tree_depth=0))
+        place.fio.well(rw="write", bs=1, size=2, filename="a/./bd/", metadata=1, tree_depth=0)
         assert len(place.names()) == 3 + 5 + 2
 
 
@@ -307,7 +307,7 @@ def test_why_a_read_is_beyond_the_end_of_file(mounted: Place, tmp_path: Path, na
 def test_unlink_takes_the_servers_file_and_not_a_local_one(exported: Place) -> None:
     (exported.cwd / "f").write_text("local")
     exported.random("f", 65536)
-    done(exported.fio(rw="read", bs="4k", filename="f", unlink=1))
+    exported.fio.well(rw="read", bs="4k", filename="f", unlink=1)
     assert exported.names() == []
     assert (exported.cwd / "f").read_text() == "local"
     (exported.cwd / "f").unlink()
@@ -318,8 +318,8 @@ def test_unlink_takes_the_servers_file_and_not_a_local_one(exported: Place) -> N
 
 def test_allow_file_create(mounted: Place) -> None:
     mounted.random("there", 65536)
-    done(mounted.fio(rw="read", bs="4k", filename="there", allow_file_create=0))
-    done(mounted.fio(rw="write", bs="4k", size="64k", filename="there", allow_file_create=0))
+    mounted.fio.well(rw="read", bs="4k", filename="there", allow_file_create=0)
+    mounted.fio.well(rw="write", bs="4k", size="64k", filename="there", allow_file_create=0)
     for rw in ("read", "write"):
         result = mounted.fio(rw=rw, bs="4k", size="64k", filename="missing", allow_file_create=0)
         refused(result, '"missing"', "does not exist", "allow_file_create=0")
@@ -328,7 +328,7 @@ def test_allow_file_create(mounted: Place) -> None:
 
 def test_readonly(export: Place) -> None:
     content, words = export.random("there", 65536), ["--readonly", "--name=job"]
-    done(export.fio(rw="read", bs="4k", filename="there", arguments=words))
+    export.fio.well(rw="read", bs="4k", filename="there", arguments=words)
     for name in ("there", "missing"):
         result = export.fio(rw="read", bs="4k", size="128k", filename=name, arguments=words)
         refused(result, f'"{name}"', "--readonly")
@@ -381,7 +381,7 @@ def test_users_and_permissions(exported: Place, lab: Lab) -> None:
     (exported.files / "own").mkdir()
     (exported.files / "own").chmod(0o777)
     user = f"{lab.path(0)}&uid=4321&gid=1234"
-    done(exported.fio(pool=user, rw="write", bs="4k", size="64k", filename="own/f"))
+    exported.fio.well(pool=user, rw="write", bs="4k", size="64k", filename="own/f")
     status = (exported.files / "own/f").stat()
     assert (status.st_uid, status.st_gid) == (4321, 1234)
     result = exported.fio(pool=user, rw="write", bs="4k", size="64k", filename="g")

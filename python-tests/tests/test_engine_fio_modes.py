@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from engine_helpers import Place, complaints, done, eventually
+from engine_helpers import Place, complaints, eventually
 
 from nfsmulti.fiorun import ConnectionStats
 from nfsmulti.lab.lab import free_ports
@@ -72,7 +72,7 @@ def test_showcmd_shows_what_runs(mounted: Place, tmp_path: Path) -> None:
 
 
 def test_the_library_exports_one_symbol_and_needs_nothing_that_is_not_there(mounted: Place) -> None:
-    done(mounted.fio(rw="read", bs="16k", size="64k", filename="f", env={"LD_BIND_NOW": "1"}))
+    mounted.fio.well(rw="read", bs="16k", size="64k", filename="f", env={"LD_BIND_NOW": "1"})
     completed = run(["nm", "-D", "--defined-only", str(mounted.engine.library)], timeout=60)
     names = [line.split()[2] for line in completed.check().stdout.splitlines()]
     assert [name for name in names if not name.startswith("__")] == ["get_ioengine"]

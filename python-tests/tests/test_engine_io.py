@@ -42,7 +42,7 @@ def test_what_fio_would_not_trim_is_no_trimming(mounted: Place) -> None:
     checked: Options = {"rw": "write", "verify": "crc32c", "bs": "4k", "size": "64k"}
     nothings: tuple[Options, ...] = ({}, {"trim_backlog": 4, "do_verify": 0})
     for nothing in nothings:
-        done(mounted.fio(filename="f", trim_percentage=50, **checked, **nothing))
+        mounted.fio.well(filename="f", trim_percentage=50, **checked, **nothing)
 
 
 def test_what_the_engine_cannot_do_is_refused(mounted: Place, tmp_path: Path) -> None:
@@ -74,13 +74,13 @@ def test_more_calls_than_slots_wait_their_turn(exported: Place) -> None:
 def test_what_one_run_wrote_another_verifies(export: Place) -> None:
     """By writing's order alone, by reading, and as far as a run that ended early had come."""
     job: dict[str, Option] = {"bs": "4k", "size": "512k", "filename": "f", "verify": "crc32c"}
-    done(export.fio(rw="randwrite", iodepth=8, do_verify=0, **job))
+    export.fio.well(rw="randwrite", iodepth=8, do_verify=0, **job)
     for again in ({"rw": "randwrite", "verify_only": 1}, {"rw": "randread"}, {"rw": "read"}):
         result = export.fio(iodepth=8, **job, **again)
         assert done(result).bytes("read") == 512 << 10
         assert [line.write_ops for line in result.stats] == [0]
     part: dict[str, Option] = {**job, "filename": "g"}
-    done(export.fio(rw="randwrite", number_ios=40, do_verify=0, verify_state_save=1, **part))
+    export.fio.well(rw="randwrite", number_ios=40, do_verify=0, verify_state_save=1, **part)
     report = done(export.fio(rw="randread", verify_state_load=1, **part))
     assert report.bytes("read") == 40 * 4096
 
@@ -105,7 +105,7 @@ def test_verify_while_writing_by_threads_of_its_own_and_in_any_memory(exported: 
         **{kind: {"mem": kind, "bs": "8k"} for kind in ("malloc", "shm", "mmap", "mmapshared")},
     )
     words = ["--rw=randwrite", "--verify=crc32c", "--iodepth=16", "--size=2m", *jobs]
-    done(exported.fio(arguments=words))
+    exported.fio.well(arguments=words)
 
 
 # --- depth ---
@@ -300,8 +300,8 @@ def test_direct(v3_or_mount: Place) -> None:
         _needs_o_direct(v3_or_mount.files)
     job: dict[str, Option] = {"rw": "randrw", "size": "1m", "filename": "f", "iodepth": 8}
     for direct in (0, 1):
-        done(v3_or_mount.fio(direct=direct, bs="4k", verify="crc32c", **job))
-    done(v3_or_mount.fio(direct=0, bs=1000, **job))
+        v3_or_mount.fio.well(direct=direct, bs="4k", verify="crc32c", **job)
+    v3_or_mount.fio.well(direct=0, bs=1000, **job)
     odd = v3_or_mount.fio(direct=1, bs=1000, **job)
     if v3_or_mount.kind == "mount":
         failed_io(odd, "Invalid argument")
@@ -382,7 +382,7 @@ def test_a_mounts_file_ends_within_a_block(mounted: Place, tmp_path: Path) -> No
     job: dict[str, Option] = {
         "rw": "write", "bs": "64k", "size": "1m", "filename": "f", "verify": "crc32c",
     }  # fmt: skip
-    done(mounted.fio(do_verify=0, **job))
+    mounted.fio.well(do_verify=0, **job)
     os.truncate(mounted.files / "f", 640_777)
     result = mounted.fio(env=part, verify_only=1, **job)
     failed_io(result, "beyond the end of file", "read offset=640777, buflen=14583")

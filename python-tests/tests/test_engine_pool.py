@@ -52,7 +52,7 @@ def test_several_files_of_one_pool_and_of_two(mounted: Place) -> None:
     """Pools that share a path are two as well."""
     env = {"IOTRAP_MOUNT_POOLS": _pools(a=mounted.paths[:2], b=mounted.paths[2:0:-1])}
     one = ":".join(f"{mounted.paths[0]}/f{number}" for number in (0, 1))
-    done(mounted.fio(pool=None, env=env, filename=one, **_JOB))
+    mounted.fio.well(pool=None, env=env, filename=one, **_JOB)
     assert mounted.names() == ["f0", "f1"]
     two = f"{mounted.paths[0]}/g:{mounted.paths[2]}/h"
     result = mounted.fio(pool=None, env=env, filename=two, **_JOB)

@@ -71,7 +71,7 @@ def test_two_principals_of_one_keytab(client: Client, kerberos: Lab, tmp_path: P
     keytab = tmp_path / "keytab"
     keytab.write_bytes(kerberos.kdc.keytab.read_bytes())
     kerberos.kdc.add("carol", keytab)
-    done(client(**_SMALL))
+    client.well(**_SMALL)
     users = kerberos.kdc.principal, "carol"
     pool = ",".join(f"{client.path('3')}&principal={user}" for user in users)
     job: dict[str, Option] = {**_SMALL, "rw": "read", "spread": "roundrobin", "principal": None}
@@ -269,7 +269,7 @@ def test_the_cache_that_fits_the_server(client: Client, kerberos: Lab, tmp_path:
     (tmp_path / "primary").write_text("tkt0\n")
     (tmp_path / "tkt0").touch()
     server = f"nfs/{kerberos.server(0).endpoint.address}@{REALM}"
-    done(client(**_SMALL, **_TICKETS, principal=None, server_principal=server))
+    client.well(**_SMALL, **_TICKETS, principal=None, server_principal=server)
 
 
 @pytest.mark.parametrize("service", [False, True])

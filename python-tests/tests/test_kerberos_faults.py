@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import FioRunner, started_lab
-from engine_helpers import done, eventually, failed_io, refused, said, stderr_of, traces
+from engine_helpers import eventually, failed_io, refused, said, stderr_of, traces
 from kerberos_client import Client, realm
 
 from nfsmulti.fiorun import FioProcess, FioResult, Option
@@ -93,7 +93,7 @@ def test_a_reply_with_the_body_of_another(
     A large READ's data is received where it belongs before that can be seen.
     """
     verified = {**VERIFIED, "bs": f"{size}k"}
-    done(client(**verified, security=flavor))
+    client.well(**verified, security=flavor)
     replies = list[Record]()
 
     def is_second(reply: Record) -> bool:
@@ -204,7 +204,7 @@ def test_a_reply_to_a_call_of_the_context_before(
     client: Client, proxy: RecordProxy, rw: str, flavor: str, torn: bool
 ) -> None:
     """It is read by the keys of that context."""
-    done(client(**VERIFIED, security=flavor))
+    client.well(**VERIFIED, security=flavor)
     late = _LateReply(reads=rw == "randread", torn=torn)
     proxy.calls, proxy.replies = late.calls, late.replies
     result = client.well(**{**VERIFIED, "rw": rw}, security=flavor)
@@ -217,7 +217,7 @@ def test_a_call_is_denied_for_ever(client: Client, proxy: RecordProxy) -> None:
 
     A READ that a slow server answers by a context older than the last two is asked for again.
     """
-    done(client(**VERIFIED))
+    client.well(**VERIFIED)
     proxy.calls = fault = denying(AuthStat.CTXPROBLEM)
     fault.times = 1000
     reads: dict[str, Option] = {
@@ -462,8 +462,8 @@ def test_no_key_is_in_what_a_run_leaves(client: Client, kerberos: Lab, tmp_path:
     job = {**VERIFIED, "trace": 1, "security": "krb5p", "write_lat_log": str(tmp_path / "log")}
     client.log_in()
     cache = Path(str(client.tickets["ccache"]).removeprefix("FILE:"))
-    done(client(**job))
-    done(client(**job, **client.tickets))
+    client.well(**job)
+    client.well(**job, **client.tickets)
     keys = re.findall(rb"\0\x12\0\0\0\x20(.{32})", cache.read_bytes(), re.DOTALL)
     keys += re.findall(rb"\0\x12\0\x20(.{32})", kerberos.kdc.keytab.read_bytes(), re.DOTALL)
     assert len(keys) >= 3

@@ -178,7 +178,7 @@ def test_kinds_of_entries(
 
 def test_filesize_as_a_range_is_drawn_from(exported: Place) -> None:
     """And is no share of size=, which would be 40 entries in each of five directories."""
-    done(exported.fio(metadata=1, rw="write", bs=1, nrfiles=5, filesize="2-90", size=200))
+    exported.fio.well(metadata=1, rw="write", bs=1, nrfiles=5, filesize="2-90", size=200)
     counts = [sum(len(names) for *_, names in os.walk(top)) for top in exported.files.iterdir()]
     assert len(counts) == 5
     assert len(set(counts)) > 1
@@ -218,8 +218,8 @@ def test_a_layout_makes_the_entries_of_its_job_alone(exported: Place) -> None:
 
 @pytest.mark.parametrize("words", [["--readonly"], ["--allow_file_create=0"]])
 def test_what_may_not_be_laid_out(exported: Place, words: list[str]) -> None:
-    done(exported.fio(**{**_WRITE, "size": 20}))
-    done(exported.fio(arguments=[*words, "--name=j"], **{**_READ, "size": 20}))
+    exported.fio.well(**{**_WRITE, "size": 20})
+    exported.fio.well(arguments=[*words, "--name=j"], **{**_READ, "size": 20})
     result = exported.fio(arguments=[*words, "--name=j"], **{**_READ, "size": 30})
     refused(result, "No such file", "allow_file_create=0 forbids")
     assert len(_entries(exported)) == 20
@@ -421,7 +421,7 @@ def test_directories_of_their_own(exported: Place) -> None:
 
 def test_verify_finds_what_is_missing(exported: Place) -> None:
     """And makes nothing. Names of others, and numbers beyond the job's, are nothing to it."""
-    done(exported.fio(**{**_WRITE, "size": _ENTRIES + 10}))
+    exported.fio.well(**{**_WRITE, "size": _ENTRIES + 10})
     found = _entries(exported)
     for name in ("e1.2", "E1", "e01", "e", "exx", "eFF", "ffff", "r" * 200):
         (found["e1"].parent / name).touch()
@@ -732,7 +732,7 @@ def test_verify_asks_for_what_a_session_takes(client: FioRunner) -> None:
             "tree_depth": 0,
             "pool": server.pool(version=4),
         }
-        done(client(**job))
+        client.well(**job)
         assert _operations(client(**job, meta_verify=1))[0] == _ENTRIES
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from conftest import FioRunner, needs_privileges
-from engine_helpers import done, eventually, stderr_of
+from engine_helpers import eventually, stderr_of
 from scripted_jobs import TWO_ADDRESSES, Case, Outcome, Run, case, go, runs
 
 from nfsmulti.fiorun import FioProcess, Option
@@ -316,4 +316,4 @@ exec {sys.executable} -c '{_SERVE}'
         eventually(lambda: ":2050" in run([*enter, "ss", "-Hltn"], timeout=60).stdout)
         for zone in ("%lo", "%25lo"):
             pool = f"nfs://[fe80::1{zone}]/export?nfsport=2049&mountport=2050"
-            done(client(pool=pool, enter=enter))
+            client.well(pool=pool, enter=enter)

@@ -400,7 +400,7 @@ def test_an_open_that_no_slot_is_left_for_gets_another_session(client: FioRunner
 
         server.hooks.append(hook)
         options: Options = {"trunking": "session", "spread": "roundrobin", "iodepth": 2}
-        done(client(pool=server.pool(version=4), **_TOO_SOON, **options))
+        client.well(pool=server.pool(version=4), **_TOO_SOON, **options)
         calls = server.calls(Nfs4.WRITE)
         first = [call for call in calls if call.session == calls[0].session]
         assert {(call.slot, call.server[0]) for call in first} == set(enumerate(TWO_ADDRESSES))

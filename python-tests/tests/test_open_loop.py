@@ -227,7 +227,7 @@ def test_what_is_scheduled(place: Place, name: str) -> None:
 def test_metadata_operations(export: Place) -> None:
     """They begin when they are due, too: each waits for all before it."""
     tree: Options = {"metadata": 1, "bs": 1, "size": 200, "filename": "tree", "dir_entries": 50}
-    done(export.fio(**tree, rw="write", iodepth=16))
+    export.fio.well(**tree, rw="write", iodepth=16)
     result = export.fio(**{**_JOB, **tree, "iodepth": 1, "arrival_rate": _AT_ONCE})
     report, clock = _clock(result)
     (line,) = result.operations

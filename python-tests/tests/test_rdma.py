@@ -245,7 +245,7 @@ def test_what_one_way_writes_another_reads(
             other = {"pool": str(mount), "direct": 1}
         ways = [{"pool": _ONE, "proto": "rdma"}, other]
         writer, reader = ways if first == "rdma" else reversed(ways)
-        done(local_fio(**common, **writer, do_verify=0))
+        local_fio.well(**common, **writer, do_verify=0)
         report = done(local_fio(**common, **reader, verify_only=1))
         assert report.bytes("read") == 2 * _MIB
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import started_lab
-from engine_helpers import Place, done, eventually, family, refused, traces
+from engine_helpers import Place, eventually, family, refused, traces
 
 from nfsmulti.fiorun import Engine, Option
 from nfsmulti.lab import Lab, LabConfig
@@ -72,7 +72,7 @@ def test_a_link_does_not_lead_out(v3_or_mount: Place, secrets: list[Path]) -> No
 def test_a_link_of_a_mount_that_stays_is_followed(mounted: Place) -> None:
     mounted.random("f", _SIZE)
     (mounted.files / "link").symlink_to("f")
-    done(mounted.fio(**{**_JOB, "rw": "read", "filename": "link"}))
+    mounted.fio.well(**{**_JOB, "rw": "read", "filename": "link"})
 
 
 def test_a_link_that_leads_nowhere_is_left_alone(exported: Place) -> None:

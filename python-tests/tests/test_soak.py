@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import judge
 import pytest
 from conftest import FioRunner, call_harness, missing, refusal, started_lab
-from engine_helpers import done, eventually, traces
+from engine_helpers import eventually, traces
 from hypothesis import given as of
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -166,7 +166,7 @@ def test_faults_last_until_they_are_ended(fio: FioRunner, lab: Lab, faults: Faul
     soft: dict[str, Option] = {**_READ, "soft": 1, "timeo": 1, "retrans": 0}
     assert not faults.begin(FaultKind.RESET, 3), "nobody is connected"
     assert faults.begin(FaultKind.ADDRESS, 0)
-    done(fio(pool=",".join(lab.path(number) for number in (1, 2, 3)), spread="stripe", **_READ))
+    fio.well(pool=",".join(lab.path(number) for number in (1, 2, 3)), spread="stripe", **_READ)
     for path, kind in enumerate((FaultKind.KILL, FaultKind.STOP, FaultKind.DROP), start=1):
         assert faults.begin(kind, path)
     with ExitStack() as stack:

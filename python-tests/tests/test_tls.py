@@ -617,7 +617,7 @@ def test_a_server_without_it_is_refused(tls: Tls, fault: Fault, words: str) -> N
 def test_a_server_that_closes_after_the_handshake_is_tried_again(tls: Tls) -> None:
     """As Linux's does where it was slow; one that always closes is told."""
     tls.proxy.closes = {0, 1, 3, 5}  # names come first
-    done(tls(nconnect=2))
+    tls.well(nconnect=2)
     tls.proxy.closes = range(1000)
     refused(tls(), "the server finished the TLS handshake, but answers no call")
 
