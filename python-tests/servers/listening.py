@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What servers for tests listen by: a thread for each connection, and an end to all of them."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading

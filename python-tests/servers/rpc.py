@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """ONC RPC over TCP (RFC 5531) in Python: XDR, records, and a client with one connection."""
 
-from __future__ import annotations
-
 import os
 import random
 import socket

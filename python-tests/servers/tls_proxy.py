@@ -10,8 +10,6 @@ As a program it serves until it is ended, before several ports:
 python -m servers.tls_proxy CERTIFICATE KEY CLIENTS tls|mtls|tls:mtls ADDRESS,PORT,TO...
 """
 
-from __future__ import annotations
-
 import _ssl
 import contextlib
 import ctypes

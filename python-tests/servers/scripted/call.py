@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A call: its arguments as hooks see them, how it is to be answered, and its line in the log."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields

@@ -5,8 +5,6 @@ It reads calls of NFS version 3 and 4.1, carries them out, writes their results,
 there is of NFSv4.1's clients.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import re

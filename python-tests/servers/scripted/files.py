@@ -4,8 +4,6 @@
 For NFS version 4, a pseudo file system (RFC 8881, 7) leads to the export.
 """
 
-from __future__ import annotations
-
 import itertools
 import secrets
 from dataclasses import dataclass, field

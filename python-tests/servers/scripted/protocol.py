@@ -4,8 +4,6 @@
 NFS is version 3 (RFC 1813) and version 4, minor versions 1 and 2 (RFC 8881, RFC 7862).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum, IntEnum, IntFlag
 
