@@ -87,7 +87,6 @@ class Ran:
     """What a scenario has left."""
 
     error: str  # "EIO"; "": none
-    keeps: str  # what the server keeps of NFSv4.1's clients afterwards
     result: CData  # struct scenario_result
     log: list[CData]  # struct scenario_call
     lines: list[str]  # the engine's
@@ -122,10 +121,14 @@ class Scenarios:
     def _text(self, string: CData) -> str:
         return bytes(self._ffi.string(string)).decode()
 
-    def __call__(self, *hooks: Hook, **terms: object) -> Ran:
+    def __call__(
+        self, *hooks: Hook, error: object = "", leaves: object = False, **terms: object
+    ) -> Ran:
         """Run a job on these terms (struct scenario), and expect that no rule is violated.
 
-        What has happened is printed: pytest shows it where a test fails.
+        It ends with that error (None: any), or well: all that it wrote is durable, all that it read
+        is what was there. The server keeps nothing of NFSv4.1's clients afterwards, unless it
+        cannot be told (leaves). What has happened is printed: pytest shows it where a test fails.
         """
 
         def decide(_: CData, call: CData, fate: CData) -> None:
@@ -146,10 +149,13 @@ class Scenarios:
         log = [self._ffi.new("struct scenario_call *", calls[n]) for n in range(result.calls)]
         lines = [self._text(self._library.scenario_line(number)) for number in range(result.lines)]
         violated, keeps = self._text(result.violation), self._text(result.keeps)
-        error = errno.errorcode.get(result.error, str(result.error)) if result.error else ""
-        ran = Ran(error, keeps, result, log, lines)
+        ended = errno.errorcode.get(result.error, str(result.error)) if result.error else ""
+        ran = Ran(ended, result, log, lines)
         print(ran)
         if raised:  # by a hook
             raise raised[0]
         assert not violated, violated
+        assert error in (ended, None)
+        assert leaves or not keeps, keeps
+        assert ended or (result.sound and result.durable)
         return ran

@@ -55,11 +55,6 @@ def _silent(
     return hook
 
 
-def _came_through(ran: Ran) -> None:
-    assert not ran.error
-    assert ran.result.durable
-
-
 def _commits(ran: Ran) -> list[CData]:
     return [call for call in ran.calls(_C) if call.answered]
 
@@ -68,7 +63,6 @@ def test_a_path_that_falls_silent(scenario: Scenarios) -> None:
     """Its calls go over the other one, within timeo and the time to look at it."""
     ran = scenario(_silent(_SECOND, 5), **_PATHS)
     answered = [call for call in ran.calls(_W) if call.answered]
-    _came_through(ran)
     assert ran.said("path 1: does not answer") == len(ran.lines) == 1
     assert 2 <= max(call.answered for call in answered) / SECOND <= 6
     assert sorted(call.offset // BLOCK for call in answered) == list(range(BLOCKS))
@@ -78,7 +72,6 @@ def test_a_path_that_refuses_connections(scenario: Scenarios) -> None:
     """It is down for a second, whatever is tried meanwhile, and then looked at."""
     gone: Fate = {**UNHEARD, "act": Act.REFUSE_ADDRESS, "end": End.RESET}
     ran = scenario(on(_W, gone, address=_SECOND), **_PATHS)
-    _came_through(ran)
     assert 1 < max(call.answered for call in ran.calls(_W)) / SECOND < 1.5
 
 
@@ -87,7 +80,6 @@ def test_a_path_that_comes_back_is_used_again(scenario: Scenarios, spread: str) 
     """It answers its second probe; meanwhile the first is slow, or all would be done."""
     slow = on(_W, {"delay": SECOND}, address=_FIRST)
     ran = scenario(_silent(_SECOND, 3, probes=1), slow, **_PATHS, depth=2, spread=_SPREADS[spread])
-    _came_through(ran)
     assert ran.said("path 1: does not answer") == ran.said("path 1: answers again") == 1
     probe = ran.calls(_NULL)[-1]
     later = Counter(call.address for call in ran.calls(_W) if call.time > probe.time)
@@ -98,7 +90,6 @@ def test_a_path_of_several_connections_is_told_of_once(scenario: Scenarios) -> N
     """Four, which take calls and answer none, also when they are new; for 12 s."""
     slow = on(_W, {"delay": 8 * SECOND}, address=_FIRST)
     ran = scenario(_silent(_SECOND, 4, until=12), slow, **_PATHS, nconnect=4)
-    _came_through(ran)
     assert len({call.connection for call in ran.calls(_NULL) if call.address == _SECOND}) >= 4
     assert ran.said("path 1: does not answer") == ran.said("path 1: answers again") == 1
     assert len(ran.lines) == 2
@@ -112,7 +103,6 @@ def test_a_long_call_is_no_silence(scenario: Scenarios) -> None:
         return {"delay": 6 * SECOND} if late else None
 
     ran = scenario(hook, **{**_PATHS, "timeo": 50})
-    _came_through(ran)
     assert ran.lines == []
     assert len({call.address for call in ran.calls(_W) if call.offset == 3 * BLOCK}) == 1
 
@@ -120,7 +110,6 @@ def test_a_long_call_is_no_silence(scenario: Scenarios) -> None:
 def test_a_probe_waits_for_the_data_before_it(scenario: Scenarios) -> None:
     """A slow link is no silence: a WRITE takes 0.2 s to leave, and 0.1 s without a reply is."""
     ran = scenario(**{**_PATHS, "timeo": 1}, window=1, blocks=8, block=2 * BLOCK)
-    _came_through(ran)
     assert ran.lines == []
     assert ran.calls(_NULL)
 
@@ -159,7 +148,6 @@ _SURVIVED: dict[str, tuple[list[Hook], dict[str, object], dict[str, int]]] = {
 def test_what_another_path_makes_good(scenario: Scenarios, name: str) -> None:
     hooks, terms, said = _SURVIVED[name]
     ran = scenario(*hooks, **_PATHS, **terms)
-    _came_through(ran)
     assert {text: ran.said(text) for text in said} == said
     if name.startswith("no life"):
         assert len([call for call in ran.calls(_NULL) if call.address == _SECOND]) > 1
@@ -179,7 +167,6 @@ def test_a_path_that_broke_the_protocol_comes_back(scenario: Scenarios) -> None:
         return _BROKEN
 
     ran = scenario(hook, _SLOW, **_PATHS, depth=2)
-    _came_through(ran)
     assert ran.said("path 1: the server broke the protocol 3 times") == ran.said(_BACK) == 1
     later = Counter(call.address for call in ran.calls(_W) if call.time > broken[-1].time)
     assert later[_SECOND] > 0
@@ -192,22 +179,19 @@ def test_a_path_commits_over_what_it_has_left(scenario: Scenarios, after: int, l
     I/Os take the four connections in turn, one at a time: each has four of the sixteen WRITEs.
     """
     ran = scenario(_silent(_SECOND, after, one=True), **_PATHS, nconnect=2, depth=1)
-    _came_through(ran)
     assert {call.procedure for call in ran.calls(_W, _C) if not call.answered} == {lost.value}
     assert sorted(call.address for call in _commits(ran)) == [_FIRST, _SECOND]
 
 
 def test_what_was_lost_behind_a_dead_path_is_reported(scenario: Scenarios) -> None:
-    ran = scenario(on(_C, FORGETS, nth=1), _silent(_SECOND, BLOCKS // 2), **_PATHS)
-    assert ran.error == "EIO"
+    ran = scenario(on(_C, FORGETS, nth=1), _silent(_SECOND, BLOCKS // 2), **_PATHS, error="EIO")
     lost = [line for line in ran.lines if "may be lost" in line]
     assert sorted(line.split(": ")[1] for line in lost) == ["path 0", "path 1"]
 
 
 def test_the_last_path_gives_up_as_soft_says(scenario: Scenarios) -> None:
     silent = _silent(_FIRST, 3), _silent(_SECOND, 3)
-    ran = scenario(*silent, **{**_PATHS, "timeo": 10}, soft=True, retrans=0)
-    assert ran.error == "ETIMEDOUT"
+    scenario(*silent, **{**_PATHS, "timeo": 10}, soft=True, retrans=0, error="ETIMEDOUT")
 
 
 @pytest.mark.parametrize("version", [3, 4])
@@ -227,7 +211,6 @@ def test_a_call_that_was_asked_to_wait_leaves_a_dead_path(
         dies = {"act": Act.REFUSE_ADDRESS, "end": End.CLOSE} if len(asked) == waits else {}
         return {"status": status, **dies}
 
-    ran = scenario(hook, **_PATHS, version=version)
+    ran = scenario(hook, **_PATHS, version=version, leaves=True)
     copies = [call.address for call in ran.calls(write) if call.offset == asked[0]]
-    _came_through(ran)
     assert copies == [_SECOND] * waits + [_FIRST]

@@ -43,12 +43,6 @@ def _claims(ran: Ran) -> list[int]:
     return [call.claim for call in ran.calls(_O) if not call.status]
 
 
-def _came_through(ran: Ran) -> None:
-    assert not ran.error
-    assert ran.result.durable
-    assert not ran.keeps
-
-
 # --- connections that are lost ---
 
 
@@ -61,7 +55,6 @@ def test_calls_that_the_server_has_not_got_go_out_again(scenario: Scenarios) -> 
     """By the slot and with the number that they had, over another connection."""
     ran = scenario(*_lost(UNHEARD), version=4)
     lost, again = ran.calls(_W)[:_DEPTH], ran.calls(_W)[_DEPTH : 2 * _DEPTH]
-    _came_through(ran)
     assert [(_place(call), call.xid, call.offset) for call in again] == [
         (_place(call), call.xid, call.offset) for call in lost
     ]
@@ -73,7 +66,6 @@ def test_calls_whose_replies_are_gone_are_made_anew(scenario: Scenarios) -> None
     """RETRY_UNCACHED_REP: the slot's next number, and the same bytes."""
     ran = scenario(*_lost(MUTE), version=4, uncached=True)
     calls = ran.calls(_W)
-    _came_through(ran)
     assert len({_place(call) for call in calls}) == len(calls) == BLOCKS + _DEPTH
     times = Counter(call.offset for call in calls)
     assert {at for at, count in times.items() if count == 2} == {c.offset for c in calls[:_DEPTH]}
@@ -100,7 +92,6 @@ def test_calls_that_the_server_is_still_at_are_asked_for_again(
         return {"status": Status4.DELAY} if asked[_place(call)] <= 2 else None
 
     ran = scenario(hook, version=4, slots=slots)
-    _came_through(ran)
     assert set(asked.values()) == {3}
     assert (len(asked), len(ran.calls(_W)), _sessions(ran)) == (slots, BLOCKS + slots, 1)
 
@@ -203,8 +194,7 @@ def _letter(call: CData) -> str:
 def test_what_is_lost_is_made_again(scenario: Scenarios, name: str) -> None:
     hooks, terms, told, sessions, opened = _RECOVERIES[name]
     ran = scenario(*hooks, version=4, **terms)
-    _came_through(ran)
-    assert (ran.result.sound, bool(ran.lines)) == (True, told)
+    assert bool(ran.lines) == told
     assert len({call.session for call in ran.calls(_W, Nfs4.READ)}) == sessions
     assert "".join(_letter(call) for call in ran.calls(_O, Nfs4.RECLAIM_COMPLETE)) == opened
 
@@ -213,21 +203,18 @@ def test_each_client_reclaims_after_a_restart(scenario: Scenarios) -> None:
     """Once, within the grace period, which ends when all have said so."""
     ran = scenario(_RESTART, version=4, nclients=4, **_SYNC)
     again = Counter((c.client, _letter(c)) for c in ran.calls(_O, Nfs4.RECLAIM_COMPLETE))
-    _came_through(ran)
     assert again == dict.fromkeys(product(range(1, 5), "PC"), 1)
 
 
 def test_a_server_that_wants_connections_bound(scenario: Scenarios) -> None:
     """Which refuses SEQUENCE over the new one until that is bound."""
     ran = scenario(_RESET_AT, version=4, binds=True)
-    _came_through(ran)
     assert len(ran.calls(Nfs4.BIND_CONN_TO_SESSION)) == 1
 
 
 def test_a_session_that_is_refused_for_a_while(scenario: Scenarios) -> None:
     refused = on(Nfs4.CREATE_SESSION, {"status": Status4.NOSPC}, last=3)
     ran = scenario(on(_S, _END_SESSIONS, nth=9), refused, version=4)
-    _came_through(ran)
     assert len(ran.lines) == 3
     assert ran.said("NFS4ERR_NOSPC") == ran.said("connection lost") == ran.said("server OK") == 1
     assert _sessions(ran) == 2
@@ -254,7 +241,6 @@ def test_a_call_of_a_lost_session_does_not_stand_before_those_that_have_slots(
         slots=2,
     )
     calls = ran.calls(_W)
-    _came_through(ran)
     assert {_place(call) for call in calls[5:7]} == {_place(call) for call in calls[7:9]}
     assert _sessions(ran) == 2
 
@@ -276,8 +262,8 @@ def test_a_session_that_is_refused_for_long_is_asked_for_ever_more_rarely(
     scenario: Scenarios, status: Status4
 ) -> None:
     """Each of eight calls is refused seven times within 11 s, and told of once."""
-    ran = scenario(on(_S, {"status": status}, after=8, last=60), version=4)
-    assert (ran.error, ran.result.durable) == ("", True)
+    leaves = status in (Status4.BADSESSION, Status4.STALE_CLIENTID)
+    ran = scenario(on(_S, {"status": status}, after=8, last=60), version=4, leaves=leaves)
     assert ran.said(f"keeps refusing it (NFS4ERR_{status.name})") == len(ran.lines) == 1
     assert 11 <= ran.result.took / SECOND <= 12
     assert len(ran.calls(_W)) == BLOCKS
@@ -295,8 +281,8 @@ def test_a_shared_session_outlives_a_path_that_held_all_slots(scenario: Scenario
         return {**UNHEARD, **dies}
 
     two: dict[str, object] = {"paths": 2, "failover": True, "trunks": True}
-    ran = scenario(hook, version=4, slots=_DEPTH, **two)
-    assert (ran.error, ran.result.durable, held) == ("", True, _DEPTH)
+    ran = scenario(hook, version=4, slots=_DEPTH, **two, leaves=True)
+    assert held == _DEPTH
     assert [call.address for call in ran.calls(_W)] == [1] * BLOCKS
 
 
@@ -310,7 +296,6 @@ def test_an_idle_client_renews_its_lease(scenario: Scenarios) -> None:
     """
     ran = scenario(on(_W, {"delay": 300 * SECOND}, nth=BLOCKS), version=4, timeo=6000)
     times = [call.time for call in ran.calls(_S)]
-    _came_through(ran)
     assert max(later - before for before, later in pairwise(times)) <= 31 * SECOND
     assert ran.result.rtts == len(ran.calls(_W, Nfs4.COMMIT))
 
@@ -327,7 +312,6 @@ def test_a_renewal_that_the_transport_refuses_ends(scenario: Scenarios) -> None:
 
     late = on(_W, {"delay": 300 * SECOND}, nth=BLOCKS)
     ran = scenario(refused, late, version=4, timeo=6000)
-    _came_through(ran)
     assert ran.said("SEQUENCE") == ran.said("ERR_CHUNK") == 1
     assert len(ran.calls(Nfs4.CREATE_SESSION)) == 1
 
@@ -345,7 +329,6 @@ def test_idle_clients_renew_their_leases_and_connect_again(scenario: Scenarios) 
         return {**UNHEARD, "end": End.RESET}
 
     ran = scenario(lose, late, version=4, nclients=4, depth=4, timeo=6000)
-    _came_through(ran)
     assert len(lost) == 3
     for client in lost:
         renewals = [call for call in ran.calls(_S) if call.client == client and call.answered]
@@ -364,7 +347,6 @@ def test_another_connection_renews_where_one_cannot(scenario: Scenarios) -> None
 
     ran = scenario(gone, late, version=4, paths=2, trunks=True, timeo=6000, reads=True)
     renewed = [call.time for call in ran.calls(_S) if call.answered and call.time > SECOND]
-    assert (ran.error, ran.result.sound) == ("", True)
     assert len({call.session for call in ran.calls(_S)}) == 1
     assert max(later - before for before, later in pairwise([0, *renewed])) < 90 * SECOND
 
@@ -374,10 +356,8 @@ def test_another_connection_renews_where_one_cannot(scenario: Scenarios) -> None
 
 def test_a_file_that_cannot_be_opened_again_fails(scenario: Scenarios) -> None:
     stale = on(_O, {"status": Status4.STALE})
-    ran = scenario(on(Nfs4.READ, _REVOKE, nth=5), stale, version=4, reads=True)
-    assert ran.error == "ESTALE"
+    ran = scenario(on(Nfs4.READ, _REVOKE, nth=5), stale, version=4, reads=True, error="ESTALE")
     assert ran.said("does not know the file any more") == 1
-    assert not ran.keeps
 
 
 @pytest.mark.parametrize("trunks", [False, True])
@@ -392,15 +372,13 @@ def test_an_open_that_is_refused_for_ever_ends_the_job(
     """Another OPEN was no help: no third is asked for, and a line says what may be."""
     reads = operation is Nfs4.READ
     refuses = on(operation, {"status": status, **_REVOKE})
-    ran = scenario(refuses, version=4, depth=1, reads=reads, trunks=trunks)
+    ran = scenario(refuses, version=4, depth=1, reads=reads, trunks=trunks, error="EIO")
     use = "open=none or version=3" if trunks else "trunking=session, open=none"
-    assert ran.error == "EIO"
     assert (
         ran.said("as soon as the file was opened again") == ran.said(f"NFS4ERR_{status.name}") == 1
     )
     assert ran.said(use) == ran.said(f'{operation.name} of "file" at 0: ') == 1
     assert _claims(ran) == [Claim.FH.value]
-    assert not ran.keeps
 
 
 # --- soft ---
@@ -409,12 +387,9 @@ def test_an_open_that_is_refused_for_ever_ends_the_job(
 def test_soft_goes_on_after_a_call_that_was_given_up(scenario: Scenarios) -> None:
     """Its slot is in doubt, and so another session takes over."""
     soft = {"timeo": 4, "retrans": 0, "soft": True, "goes_on": True, "depth": 1}
-    ran = scenario(on(Nfs4.READ, UNHEARD, last=4), version=4, reads=True, **soft)
-    assert ran.error == "ETIMEDOUT"
+    ran = scenario(on(Nfs4.READ, UNHEARD, last=4), version=4, reads=True, **soft, error="ETIMEDOUT")
     assert len({call.session for call in ran.calls(Nfs4.READ)}) > 1
     assert ran.calls(Nfs4.READ)[-1].answered
-    assert not ran.keeps
-    assert ran.result.sound
 
 
 def test_soft_waits_for_a_server_that_is_still_at_a_call(scenario: Scenarios) -> None:
@@ -435,6 +410,5 @@ def test_soft_waits_for_a_server_that_is_still_at_a_call(scenario: Scenarios) ->
 
     soft = {"timeo": 3, "retrans": 9, "soft": True, "depth": 1}
     ran = scenario(hook, version=4, **soft)
-    _came_through(ran)
     assert copies >= delays + 2
     assert _sessions(ran) == 1
