@@ -25,9 +25,6 @@ def _pools(**pools: Sequence[str]) -> str:
     return " ".join(f"{name}:{','.join(paths)}" for name, paths in pools.items())
 
 
-# --- by name ---
-
-
 # --- IOTRAP_MOUNT_POOLS, as its users have it ---
 
 
