@@ -92,11 +92,13 @@ class AuthStat(IntEnum):
     CTXPROBLEM = 14
 
 
-def accepted(stat: int, results: bytes = b"", verifier: bytes = b"") -> bytes:
+def accepted(
+    stat: int, results: bytes = b"", verifier: bytes = b"", flavor: int = AUTH_NONE
+) -> bytes:
     """Return what follows xid and REPLY of an accepted call; PROG_MISMATCH has low, high."""
     if stat is AcceptStat.PROG_MISMATCH and not results:
         results = xdr(4, 4)
-    return xdr(_ACCEPTED, AUTH_NONE, verifier, stat) + results
+    return xdr(_ACCEPTED, flavor, verifier, stat) + results
 
 
 def denied(stat: int) -> bytes:

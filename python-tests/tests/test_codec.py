@@ -35,10 +35,10 @@ pytestmark = pytest.mark.timeout(method="thread")
 # What follows xid and REPLY, and what that means: verdict, auth_stat, low, high, errno, words.
 REPLIES: dict[bytes, tuple[str, int, int, int, int, str]] = {
     accepted(AcceptStat.SUCCESS): ("RPC_SUCCESS", 0, 0, 0, 0, ""),
-    accepted(AcceptStat.SUCCESS, verifier=b"v" * 399): ("RPC_SUCCESS", 0, 0, 0, 0, ""),
-    accepted(AcceptStat.SUCCESS, verifier=b"v" * 400): ("RPC_SUCCESS", 0, 0, 0, 0, ""),
+    accepted(AcceptStat.SUCCESS, verifier=b"v" * 399, flavor=9): ("RPC_SUCCESS", 0, 0, 0, 0, ""),
+    accepted(AcceptStat.SUCCESS, verifier=b"v" * 400, flavor=9): ("RPC_SUCCESS", 0, 0, 0, 0, ""),
     accepted(AcceptStat.PROG_UNAVAIL): ("RPC_PROG_UNAVAIL", 0, 0, 0, 93, "does not offer NFS"),
-    accepted(AcceptStat.PROG_MISMATCH, xdr(4, U32), b"v"): (
+    accepted(AcceptStat.PROG_MISMATCH, xdr(4, U32), b"v", flavor=9): (
         "RPC_PROG_MISMATCH", 0, 4, U32, errno.EPROTONOSUPPORT,
         "versions 4 to 4294967295, not 3 (PROG_MISMATCH): version= chooses another",
     ),
