@@ -22,7 +22,7 @@ from matplotlib.collections import LineCollection
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import PYTHON_TESTS, RESULTS, ROOT, shown
 from nfsmulti.processes import run
-from nfsmulti.report import charts, command, conditions, overtime, pages, rows
+from nfsmulti.report import charts, conditions, overtime, pages, rows
 from nfsmulti.report.answer import Answer, extent, ran
 from nfsmulti.report.pages import REPORTS, write
 from nfsmulti.stats import Sample
@@ -212,7 +212,7 @@ def test_pages_fit_a_phone_and_say_nothing_on_the_console(tmp_path: Path) -> Non
 def test_report_is_of_the_newest_run_and_made_again_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "RESULTS", tmp_path)
+    monkeypatch.setattr(pages, "RESULTS", tmp_path)
     newest = tmp_path / "dd/20261120T170000Z"
     made_runs.saved(made_runs.fsperf(repeats=1), tmp_path / "fsperf/20261119T170000Z")
     made_runs.saved(made_runs.dd(repeats=1), newest)

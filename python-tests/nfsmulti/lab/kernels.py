@@ -11,6 +11,7 @@ import os
 import platform
 import re
 import shutil
+import string
 import struct
 import sys
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.lab import debian13
 from nfsmulti.paths import BUILD, COMMAND, shown
 from nfsmulti.processes import CommandError, find, locked, run
 
@@ -157,12 +157,12 @@ def _fetch(folder: Path) -> None:
 def _download(folder: Path) -> list[Path]:
     """Download the packages; where apt's lists are too old for that, renew them first."""
     try:
-        debian13.download(_PACKAGES, folder)
+        _apt_download(_PACKAGES, folder)
     except CommandError:
         if os.geteuid() != 0:
             raise
         run(["apt-get", "update"], timeout=_FETCH_SECONDS).check()
-        debian13.download(_PACKAGES, folder)
+        _apt_download(_PACKAGES, folder)
     files = list(folder.rglob("*.deb"))
     if not files:
         raise CommandError("apt-get left no package")
@@ -172,7 +172,7 @@ def _download(folder: Path) -> list[Path]:
 def _complete(folder: Path) -> None:
     """See that modprobe finds the modules of the one kernel, and QEMU an image that boots fast."""
     (folder / "lib").symlink_to("usr/lib")
-    debian13.make_runnable(_USED, folder / "programs")
+    _make_runnable(_USED, folder / "programs")
     for image in (folder / "boot").glob("vmlinuz-*"):
         release = image.name.removeprefix("vmlinuz-")
         run(["depmod", "-b", str(folder), release], timeout=_SECONDS).check()
@@ -196,6 +196,74 @@ def _uncompress(file: Path, zstd: Path) -> None:
     packed.write_bytes(content)
     plain = file.with_name(file.name.replace("vmlinuz", "vmlinux"))
     run([str(zstd), "-dq", "--rm", "-o", str(plain), str(packed)], timeout=_SECONDS).check()
+
+
+# --- apt, for packages of another Debian than this machine's ---
+# apt has lists, a cache and sources of its own in the folder, and fetches from where this machine's
+# Debian comes from; it checks all by Debian's keys. What programs need is unpacked beside them,
+# from the C library up.
+
+_SUITE = "trixie"
+# Read after the machine's own settings, of which it keeps proxies, but not the hooks that touch the
+# system. Nothing is installed there, so that all that a package needs is fetched.
+_SETTINGS = string.Template("""\
+Dir "$folder";
+Dir::State::Status "$folder/var/lib/dpkg/status";
+Acquire::Languages "none";
+Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";
+Acquire::IndexTargets::deb::Contents-deb::DefaultEnabled "false";
+APT::Install-Recommends "false";
+APT::Update::Error-Mode "any";
+#clear APT::Update::Pre-Invoke;
+#clear APT::Update::Post-Invoke;
+#clear APT::Update::Post-Invoke-Success;
+""")
+_SOURCE = "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] {uri} {suite} main\n"
+
+# Runs a program by the C library that it was made for.
+_RUN = """\
+#!/bin/sh
+tree=${{0%/*}}/..
+libraries=$tree/usr/lib/x86_64-linux-gnu
+exec "$libraries/ld-linux-x86-64.so.2" --library-path "$libraries" "$tree/{program}" "$@"
+"""
+
+
+def _apt_download(packages: Sequence[str], folder: Path) -> None:
+    """Download packages, and all that they need, to somewhere below a folder; install nothing.
+
+    CommandError where apt cannot, or where this machine's own lists name no Debian.
+    """
+    source = _SOURCE.format(uri=_uri(), suite=_SUITE)
+    for name in ("etc/apt", "var/lib/dpkg", "var/lib/apt/lists", "var/cache/apt/archives"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    (folder / "var/lib/dpkg/status").touch()
+    (folder / "etc/apt/sources.list").write_text(source)
+    settings = folder / "apt.conf"
+    settings.write_text(_SETTINGS.substitute(folder=folder))
+    apt = ["apt-get", "-c", str(settings)]
+    for words in (["update"], ["install", "--yes", "--download-only", *packages]):
+        run([*apt, *words], timeout=_FETCH_SECONDS, cwd=folder).check()
+
+
+def _uri() -> str:
+    """Return where this machine's Debian comes from."""
+    codename = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
+    which = ["Created-By: Packages", "Origin: Debian", f"Codename: {codename}", "Component: main"]
+    argv = ["apt-get", "indextargets", "--format", "$(REPO_URI)", *which]
+    found = run(argv, timeout=_SECONDS).check().stdout.split()
+    if not found:
+        raise CommandError("apt has no lists of this machine's Debian; apt-get update may help")
+    return found[0]
+
+
+def _make_runnable(programs: Sequence[str], folder: Path) -> None:
+    """Make a folder in an unpacked tree, from which programs of it run on this machine's root."""
+    folder.mkdir()
+    for program in programs:
+        file = folder / Path(program).name
+        file.write_text(_RUN.format(program=program))
+        file.chmod(0o755)
 
 
 # --- the machine ---

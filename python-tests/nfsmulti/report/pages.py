@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
-from nfsmulti import showcase, texts
+from nfsmulti import kept, showcase, texts, typed
 from nfsmulti.bench import cost, stall
 from nfsmulti.errors import HarnessError
-from nfsmulti.paths import portable, shown, write_whole
+from nfsmulti.paths import RESULTS, portable, shown, write_whole
 from nfsmulti.report import cells, charts, conditions, details, overtime, rows
 from nfsmulti.report.answer import EMULATED, Answer, caveats, labels, next_command, ran
 from nfsmulti.report.story import (
@@ -53,6 +53,14 @@ _FIGURES = (
 )
 _BEFORE_REASON = re.compile(r"^fio: status \d+: (nfsmulti: )?(security: )?")
 _NOTHING = Told(Answer("No cell of this run has finished: there is nothing to report yet."))
+
+
+def report(folders: Sequence[Path], *, published: bool) -> None:
+    """Write the pages of these runs, or of the newest, and print where: `./nfsmulti report`."""
+    for folder in folders or [kept.newest(RESULTS)]:
+        with typed.understood(folder):
+            write(folder, published=published)
+        print(shown((folder / HTML).resolve()))
 
 
 def write(folder: Path, *, published: bool = False) -> str:
