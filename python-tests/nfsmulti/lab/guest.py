@@ -134,14 +134,10 @@ class GuestConfig:
     silence: float = math.inf
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be built."""
-        for mount in self.mounts:
-            self._check_security(mount)
-
-    def _check_security(self, mount: Mount) -> None:
         """Refuse a mount whose flavor this server does not have, or not at its address."""
         has = {"sec": self.sec != "sys", "xprtsec": self.xprtsec != "none"}
-        for word in mount.options:
+        asked = [(mount, word) for mount in self.mounts for word in mount.options]
+        for mount, word in asked:
             name, _, flavor = word.partition("=")
             if name not in has or flavor in ("sys", "none"):
                 continue
