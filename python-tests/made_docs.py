@@ -33,7 +33,7 @@ from nfsmulti.bench import cost, stall
 from nfsmulti.fiorun import Engine
 from nfsmulti.paths import RESULTS, ROOT
 from nfsmulti.processes import run
-from nfsmulti.report import cells, charts, conditions, measures, pages, story
+from nfsmulti.report import cells, charts, conditions, measures, pages
 from nfsmulti.stats import Ratio
 from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import FILE, Summary
@@ -90,7 +90,7 @@ def _draw(file: Path, title: str, draw: Callable[[Axes], None]) -> Path:
 
 def _draw_pool(axes: Axes, run: Summary, link: int, cap: int) -> None:
     """Draw one job's throughput, in times that of one connection; rates are in bit/s."""
-    found = cells.by_count(cells.having(run, limits=_LIMITS, jobs=1), "nconnect")
+    found = cells.by_count(cells.at(run.done, {"limits": _LIMITS, "jobs": 1}), "nconnect")
     first = next(iter(found.values()))
     ratios = [cells.ratio(those, first, measures.MB_PER_S) for those in found.values()]
     values = [ratio.value for ratio in ratios if ratio]
@@ -281,7 +281,7 @@ def _findings(found: dict[str, tuple[str, Summary]]) -> Table:
     for name, scenario in SCENARIOS.items():
         folder, summary = found.get(name, ("", pages.nothing(name)))
         where = _link(folder, name) if folder else name
-        judged = pages.findings_table(story.findings(scenario.report, summary))
+        judged = pages.findings_table(scenario.report.findings(summary))
         tables.append((where, judged))
     headings = ["report", *tables[0][1].headings]
     rows = [[where, *row] for where, judged in tables for row in judged.rows]

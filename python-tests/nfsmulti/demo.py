@@ -52,7 +52,7 @@ def demo() -> None:
         _measure(record, InLab if namespaces else Loopback, memory=lacking is not None, out=out)
     finally:  # also of a demo that was interrupted
         record.end()
-        out.print(f"\n{pages.write(record.folder)}")
+        out.print(f"\n{pages.write(record.folder)[1]}")
     if record.failed:
         raise SystemExit(1)
 

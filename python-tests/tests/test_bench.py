@@ -153,7 +153,7 @@ def _page(folder: Path, found: list[Cell], name: str = "client-cost") -> str:
     command = f"./nfsmulti bench {name} --quick"
     place = {"kind": "loopback", "pool": "nfs-sink"}
     Summary(name, "", "2026-01-01T00:00:00Z", "", True, command, place, found).save(folder)
-    return " ".join(pages.write(folder).split())
+    return " ".join(pages.write(folder)[1].split())
 
 
 def _made(names: list[str]) -> list[Cell]:

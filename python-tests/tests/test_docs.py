@@ -242,7 +242,7 @@ def _headline(name: str) -> str:
 
 def _capped() -> dict[int, list[Cell]]:
     """Return the capped cells of one job, by their connections."""
-    found = cells.having(_run("connections"), limits="capped", jobs=1)
+    found = cells.at(_run("connections").done, {"limits": "capped", "jobs": 1})
     return {int(cell.connections or 0): [c for c in found if c.connections == cell.connections]
             for cell in sorted(found, key=lambda one: one.connections or 0)}  # fmt: skip
 
@@ -301,7 +301,9 @@ def _dear(flavor: str) -> str:
 
 
 def _lookups(jobs: int) -> str:
-    found = cells.having(_run("metadata"), operation="lookup", client="filestat", jobs=jobs)
+    found = cells.at(
+        _run("metadata").done, {"operation": "lookup", "client": "filestat", "jobs": jobs}
+    )
     return texts.mean(cells.sample(found, measures.IOPS))
 
 

@@ -295,7 +295,7 @@ def test_a_report_that_fails_leaves_the_figures(
     def broken(folder: Path) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("nfsmulti.report.pages.written", broken)
+    monkeypatch.setattr("nfsmulti.report.pages.write", broken)
     monkeypatch.setattr(command, "_out", QUIET)
     cells = ordered(own_cells("dd", Scale(True, 0.2))[:1], 1, seed=1)
     plan = Plan(scenario="dd", quick=True, started="", command="", seed=1, pool=mount, cells=cells)

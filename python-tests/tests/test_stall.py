@@ -55,7 +55,7 @@ def _page(folder: Path, found: list[Cell]) -> str:
     """Save such a run, and give what a terminal shows of it, in one line."""
     place = {"kind": "loopback", "pool": "nfs-sink --stall 500:5000"}
     Summary("stall", "", "", "", False, "./nfsmulti bench stall", place, found).save(folder)
-    return " ".join(pages.write(folder).split())
+    return " ".join(pages.write(folder)[1].split())
 
 
 def test_every_cell_has_lat_beside_clat(tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ def measure(
         record = Record.begin(folder, plan, dict(about))
         write_machine(folder)
         runner.carry_out(record, _out, make=lambda: place)
-    _out.print(f"\n{pages.write(folder)}")
+    _out.print(f"\n{pages.write(folder)[1]}")
     if record.failed:
         raise SystemExit(1)
 

@@ -262,7 +262,7 @@ def pairs_of(summary: Summary) -> list[Pair]:
     """Return all that can be compared, in the order of the cases."""
     found = []
     for workload in cells.levels(summary.done, "workload"):
-        own = cells.having(summary, workload=workload)
+        own = cells.at(summary.done, {"workload": workload})
         ours = [cell for cell in own if cell.factors["engine"] == OURS]
         for engine in sorted(map(str, cells.levels(own, "engine")), key=_rank):
             theirs = [cell for cell in own if cell.factors["engine"] == engine]

@@ -114,7 +114,7 @@ def waits_of(summary: Summary) -> dict[str, Waits]:
     """Return fio's lat of each case that was measured, and what users see at its depth, by name."""
     found: dict[str, Waits] = {}
     for case in CASES:
-        if own := cells.having(summary, **case.factors):
+        if own := cells.at(summary.done, case.factors):
             service = cells.percentile_of(own, 50) or 0
             found.setdefault(case.users, users_see(round(1000 * service), case.depth))
             found[case.name] = merged(
@@ -158,7 +158,7 @@ def _tell(summary: Summary) -> Told:
 
 
 def _table(summary: Summary, found: Mapping[str, Waits]) -> Table:
-    every = {case.name: cells.having(summary, **case.factors) for case in CASES}
+    every = {case.name: cells.at(summary.done, case.factors) for case in CASES}
     rates = {
         name: texts.measured(cells.sample(those, measures.IOPS)) for name, those in every.items()
     }

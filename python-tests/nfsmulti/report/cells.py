@@ -99,18 +99,9 @@ def _by_words_and_numbers(name: str) -> list[tuple[int, str]]:
     return [(int(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", name)]
 
 
-def having(summary: Summary, **factors: Factor) -> list[Cell]:
-    """Return the cells that are done and have these values of these factors."""
-    return [cell for cell in planned(summary, **factors) if cell.status == "done"]
-
-
-def planned(summary: Summary, **factors: Factor) -> list[Cell]:
-    """Return the same whether they are done or not."""
-    return [
-        cell
-        for cell in summary.cells
-        if all(cell.factors.get(name) == value for name, value in factors.items())
-    ]
+def at(found: Iterable[Cell], levels: Mapping[str, Factor]) -> list[Cell]:
+    """Return the cells that have these levels of these factors."""
+    return [cell for cell in found if levels.items() <= cell.factors.items()]
 
 
 def given(cell: Cell) -> dict[str, list[str]]:

@@ -6,7 +6,6 @@ It is sweep's, whose published figures stand here.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 from collections.abc import Collection, Mapping, Sequence
@@ -23,8 +22,6 @@ from nfsmulti.report.story import (
     Section,
     Told,
     Verdict,
-    named,
-    parts,
     weakest,
 )
 from nfsmulti.stats import FEWEST, Ratio, Sample, holm
@@ -43,21 +40,11 @@ _READ_TIMES = ((1024, "9.137 s"), (2048, "18.274 s"), (4096, "36.547 s"))
 _BEST_WRITE, _THIRTIETH_WRITE = 84.1, 82.5
 
 
-def beside(summary: Summary, factors: Sequence[str]) -> list[PublishedFigure]:
-    """Return the published figures beside ours, once for each combination of further factors.
-
-    `factors` are those of the publication.
-    """
-    return [
-        dataclasses.replace(row, figure=named(row.figure, levels))
-        for levels, part in parts(factors, summary)
-        for row in _beside(part)
-    ]
-
-
-def _beside(summary: Summary) -> list[PublishedFigure]:
+def beside(summary: Summary) -> list[PublishedFigure]:
     """Return the published figures beside ours; ratios are to buffers of 131072."""
-    reads = {size: cells.planned(summary, direction="read", buffer=size) for size, _ in _READS}
+    reads = {
+        size: cells.at(summary.cells, {"direction": "read", "buffer": size}) for size, _ in _READS
+    }
     rows = []
     for buffer, theirs in _READS:
         ours, largest = _mean(reads[buffer]), buffer == 131072
@@ -66,7 +53,9 @@ def _beside(summary: Summary) -> list[PublishedFigure]:
         ratio = None if largest else cells.ratio(reads[buffer], reads[131072], measures.MB_PER_S)
         rows.append(PublishedFigure(what, f"{theirs} MB/s", ours, wanted, ratio))
     for transfer, published in _READ_TIMES:
-        found = cells.having(summary, direction="read", buffer=131072, transfer=transfer)
+        found = cells.at(
+            summary.done, {"direction": "read", "buffer": 131072, "transfer": transfer}
+        )
         what = f"read of {transfer} MB, buffers of 131072"
         ours = texts.mean(cells.sample(found, _seconds), "s")
         rows.append(PublishedFigure(what, published, ours))
@@ -95,7 +84,7 @@ def _ranked(summary: Summary, direction: str) -> list[list[Cell]]:
         rate = cells.sample(group, measures.MB_PER_S)
         return rate.mean if rate else 0.0
 
-    groups = cells.by_name(cells.having(summary, direction=direction))
+    groups = cells.by_name(cells.at(summary.done, {"direction": direction}))
     return sorted(groups.values(), key=speed, reverse=True)
 
 
@@ -114,15 +103,11 @@ class _Speed:
     """One direction's speed, and what its factors are worth: `levels` has those with several."""
 
     def __init__(self, name: str, summary: Summary):
-        self.name, self._cells = name, cells.planned(summary, direction=name)
+        self.name, self._cells = name, cells.at(summary.cells, {"direction": name})
         self._in_turn = summary.setting  # in one order in each repeat: whole blocks of cells
         done = [cell for cell in self._cells if cell.status == "done"]
         every = {one: cells.levels(done, one) for one in cells.varying(done)}
         self.levels = {one: found for one, found in every.items() if len(found) > 1}
-
-    def at(self, levels: _Levels) -> list[Cell]:
-        """Return the cells at some levels."""
-        return [cell for cell in self._cells if levels.items() <= cell.factors.items()]
 
     def sample(self, levels: _Levels) -> Sample | None:
         """Return the geometric mean of their MB/s in each repeat."""
@@ -151,13 +136,14 @@ class _Speed:
         both = [(pairs[0][key], pairs[1][key]) for key in pairs[0] if key in pairs[1]]
         if both and over.get(self._in_turn) == under.get(self._in_turn):
             return Ratio.paired(*zip(*both, strict=True))
-        return cells.ratio(self.at(over), self.at(under), measures.MB_PER_S)
+        there, here = (cells.at(self._cells, levels) for levels in (over, under))
+        return cells.ratio(there, here, measures.MB_PER_S)
 
     def _rates(self, levels: _Levels) -> dict[tuple[object, ...], float]:
         """Return the MB/s of cells at some levels, by repeat and other levels."""
         return {
             (cell.repeat, *(at for name, at in cell.factors.items() if name not in levels)): rate
-            for cell in self.at(levels)
+            for cell in cells.at(self._cells, levels)
             if cell.status == "done" and (rate := measures.MB_PER_S(cell))
         }
 
@@ -210,7 +196,7 @@ def findings(summary: Summary) -> list[Finding]:
         for factor in ("sync", "mount")
         for speed in speeds.values()
     ]
-    run = [way for way in measures.WAYS if cells.having(summary, direction=way)]
+    run = [way for way in measures.WAYS if cells.at(summary.done, {"direction": way})]
     judged += [Judged(Verdict.INCONCLUSIVE, "too few runs")] * (len(run) - len(speeds))
     lowest = weakest(judged or [Judged(Verdict.NOT_MEASURED, "neither was run")])
     ours = lowest.why if judged else texts.MISSING

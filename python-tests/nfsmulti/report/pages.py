@@ -24,8 +24,7 @@ from nfsmulti.report.story import (
     Report,
     Section,
     Told,
-    beside,
-    findings,
+    of_parts,
     tell,
 )
 from nfsmulti.stories import SCENARIOS
@@ -63,12 +62,7 @@ def report(folders: Sequence[Path], *, published: bool) -> None:
         print(shown((folder / HTML).resolve()))
 
 
-def write(folder: Path, *, published: bool = False) -> str:
-    """Write a run's report, and give what a terminal shows of it; see written()."""
-    return written(folder, published=published)[1]
-
-
-def written(folder: Path, *, published: bool = False) -> tuple[Answer, str]:
+def write(folder: Path, *, published: bool = False) -> tuple[Answer, str]:
     """Write a run's report beside its summary.json; give its answer, and how a terminal shows it.
 
     Raises HarnessError where the summary cannot be read. Findings that were published are left out
@@ -147,7 +141,10 @@ def nothing(scenario: str) -> Summary:
 
 def _published(report: Report, summary: Summary) -> list[Section]:
     """Return the findings that were published, with the figures that they rest on."""
-    tables = [findings_table(findings(report, summary)), beside_table(beside(report, summary))]
+    tables = [
+        findings_table(of_parts(report.factors, summary, report.findings)),
+        beside_table(of_parts(report.factors, summary, report.beside)),
+    ]
     found = [table for table in tables if table.rows]
     words = [report.publication]
     return [Section("Published figures and ours", words, found)] if found else []
@@ -204,7 +201,7 @@ def beside_table(rows: Sequence[PublishedFigure]) -> Table:
     """Lay published figures and ours side by side."""
     cells = [
         [
-            row.figure,
+            row.what,
             f"{row.theirs}{f', {row.their_ratio:.2f} times' if row.their_ratio else ''}",
             f"{row.ours}{f', {row.our_ratio.text} times' if row.our_ratio else ''}",
         ]

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from nfsmulti import texts
 from nfsmulti.report import cells, measures
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class PublishedFigure:
     """A published figure beside ours. Ratios are many connections to one."""
 
-    figure: str
+    what: str
     theirs: str
     ours: str
     their_ratio: float | None = None
@@ -220,21 +220,17 @@ def _open(ours: Ratio, limit: float) -> Judged:
 # of each other, and must not be taken together.
 
 
-def beside(report: Report, summary: Summary) -> list[PublishedFigure]:
-    """Return the published figures beside ours, once for each combination of further factors."""
-    return [
-        replace(row, figure=named(row.figure, name))
-        for name, part in parts(report.factors, summary)
-        for row in report.beside(part)
-    ]
+_Row = TypeVar("_Row", PublishedFigure, Finding)
 
 
-def findings(report: Report, summary: Summary) -> list[Finding]:
-    """Return the findings, once for each combination of further factors."""
+def of_parts(
+    known: Sequence[str] | None, summary: Summary, rows: Callable[[Summary], Sequence[_Row]]
+) -> list[_Row]:
+    """Return the rows once for each combination of further factors, whose name they end with."""
     return [
-        replace(one, what=named(one.what, name))
-        for name, part in parts(report.factors, summary)
-        for one in report.findings(part)
+        replace(row, what=named(row.what, name))
+        for name, part in parts(known, summary)
+        for row in rows(part)
     ]
 
 

@@ -53,12 +53,8 @@ class Run:
 
     def measure(self, name: str) -> Measure:
         """Return how a figure is taken, by its name."""
-        found = self.figures.get(name) or self._known.get(name) or measures.MEASURES[name]
+        found = self.figures.get(name) or measures.MEASURES[name]
         return found if isinstance(found, Measure) else Measure(name, name, found)
-
-    @property
-    def _known(self) -> Mapping[str, Take]:
-        return {CPU: self.cost, "client CPU µs/op": self.client_cpu[1]}
 
     @cached_property
     def client_cpu(self) -> tuple[str, Take]:
@@ -67,8 +63,9 @@ class Run:
 
     @cached_property
     def figures(self) -> Mapping[str, Take]:
-        """The figures of the story's own."""
-        return self.story.page.figures(self)
+        """The figures of the story's own, and those that are taken otherwise from run to run."""
+        of_run: dict[str, Take] = {CPU: self.cost, "client CPU µs/op": self.client_cpu[1]}
+        return {**of_run, **self.story.page.figures(self)}
 
     @property
     def own(self) -> bool:
@@ -291,12 +288,7 @@ def _knees(run: Run, shown: Knees) -> Table:
 def _grid(run: Run, shown: Grid) -> Table:
     """Lay out a figure of each row in each column; what all rows lack is no column."""
     columns = shown.columns(run) if callable(shown.columns) else shown.columns
-    given = shown.rows(run) if callable(shown.rows) else shown.rows
-    rows_of: Mapping[str, Levels]
-    if isinstance(given, Mapping):
-        rows_of = given
-    else:
-        rows_of = {run.words(one): one for one in run.combinations(*given)}
+    rows_of = _rows(run, shown.rows)
     found = [[_figure(run, one, levels) for levels in rows_of.values()] for one in columns]
     nothing = [{MISSING} | ({"1"} if one.to else set()) for one in columns]
     kept = [n for n, one in enumerate(columns) if {*found[n]} - nothing[n]]
@@ -306,6 +298,19 @@ def _grid(run: Run, shown: Grid) -> Table:
         [[name, *(found[n][row] for n in kept)] for row, name in enumerate(rows_of)],
         shown.title,
     )
+
+
+def _rows(
+    run: Run,
+    of: str | Sequence[str] | Mapping[str, Levels] | Callable[[Run], Mapping[str, Levels]],
+    at: Levels | None = None,
+) -> Mapping[str, Levels]:
+    """Return combinations of some factors by their words, or those that are named."""
+    given = of(run) if callable(of) else of
+    if isinstance(given, Mapping):
+        return given
+    every = run.combinations(*([given] if isinstance(given, str) else given))
+    return {run.words(one): {**(at or {}), **one} for one in every if run.at({**(at or {}), **one})}
 
 
 def _over_there(column: Column, levels: Levels) -> Levels:
@@ -435,7 +440,7 @@ def _ideal(axes: Axes, drawn: Mapping[str, Sequence[tuple[int, Sample]]]) -> Non
 
 
 def _bars(run: Run, shown: Bars) -> Plot | None:
-    every, first = _levels(run, shown.factor, shown.of), shown.series[0].measure
+    every, first = _rows(run, shown.factor, shown.of), shown.series[0].measure
     title = _title(run, first).partition(" of the ")[0].removesuffix(" of fio's jobs")
     title = ", ".join(filter(None, (title, run.words(shown.of))))
     series = {
@@ -450,15 +455,6 @@ def _bars(run: Run, shown: Bars) -> Plot | None:
     return Plot(title, f"{title}; {charts.REPEATS}.", figure)
 
 
-def _levels(
-    run: Run, of: str | Callable[[Run], Mapping[str, Levels]], at: Levels | None = None
-) -> Mapping[str, Levels]:
-    """Return the levels of a factor by their words, or those that are named."""
-    if isinstance(of, str):
-        return {run.words({of: one}): {**(at or {}), of: one} for one in run.levels(of, at)}
-    return of(run)
-
-
 def _percentiles(run: Run, shown: Percentiles) -> Plot:
     named = {
         name: [
@@ -466,7 +462,7 @@ def _percentiles(run: Run, shown: Percentiles) -> Plot:
             for place, percent in enumerate(shown.percents)
             if (us := cells.told_us(there, percent, *shown.ways))
         ]
-        for name, at in _levels(run, shown.factor).items()
+        for name, at in _rows(run, shown.factor).items()
         if (there := run.at(at))
     }
 
@@ -516,7 +512,7 @@ def _findings(story: Story, summary: Summary) -> list[page.Finding]:
     known = [(_beside_one(run, one), one.why) for one in _given(run) if isinstance(one, Beside)]
     return [
         *(finding(run, one) for one in claims),
-        *(page.Finding(one.figure, one.theirs, one.ours, page.untestable(why))
+        *(page.Finding(one.what, one.theirs, one.ours, page.untestable(why))
           for one, why in known if why),
         *story.page.findings(run),
     ]  # fmt: skip

@@ -274,7 +274,7 @@ def _reported(record: Record) -> int:
     """Write the report and say its answer. What goes wrong with it is no reason to fail the run."""
     folder = shown(record.folder)
     try:
-        answer, text = pages.written(record.folder)
+        answer, text = pages.write(record.folder)
     except Exception as error:  # whatever it is: the figures are safe
         print(f"nfsmulti: {folder}: no report: {error!r}", file=sys.stderr)
         _out.print(f"{folder} holds summary.json, each fio's output")
