@@ -29,8 +29,8 @@ STORIES = sorted(file.stem for file in _HERE.with_name("stories").glob("[!_]*.py
 for _taker in (SHARED["scenario"], COMMANDS["history"]["options"]):
     _names = [*STORIES, *_taker["SCENARIO"]["of"]]
     _taker["SCENARIO"] = {"of": _names, "help": ", ".join(_names)}
-# What the front end does itself.
-FRONT_END = ("build", "package")
+# What the front end does itself: their help alone is asked for here.
+FRONT_END = {name: COMMANDS.pop(name) for name in ("build", "package")}
 # What says where a run is, or was begun, or that there is none: without them it is in a lab.
 _NO_DEFAULT = ("pool", "lab", "resume", "dry_run")
 
@@ -56,6 +56,8 @@ def understand(words: Sequence[str]) -> Understood:
         if second not in inner:
             _group(name, second, inner)
         name = f"{name} {second}"
+    if name in FRONT_END:
+        Parser(name, FRONT_END[name], SHARED).parse_args(["--help"])
     if name not in COMMANDS:
         known = {*FRONT_END, *(one.partition(" ")[0] for one in COMMANDS)}
         _refuse(f"there is no command '{name}'{guess(name, known)}", f"{COMMAND} --help")

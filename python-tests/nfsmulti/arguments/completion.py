@@ -33,7 +33,7 @@ def whole() -> argparse.ArgumentParser:
         if group not in groups:
             parser = groups[""].add_parser(group, table={"help": ""}, help=f"{group} COMMAND")
             groups[group] = parser.add_subparsers(parser_class=_Command)
-        table = COMMANDS.get(name, {"help": ""})
+        table = COMMANDS.get(name) or FRONT_END[name]
         groups[group].add_parser(word, table=table, help=table["help"].partition("\n")[0])
     return root
 
