@@ -19,7 +19,7 @@ from pathlib import Path
 import testrun
 from nfsmulti import machine, texts
 from nfsmulti.errors import HarnessError
-from nfsmulti.folders import own_folder
+from nfsmulti.kept import own_folder
 from nfsmulti.paths import RESULTS, shown, write_whole
 from nfsmulti.processes import run
 from nfsmulti.screen import Screen, laid_out

@@ -12,7 +12,7 @@ from nfsmulti import machine
 from nfsmulti.bench.sink import Sink
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
-from nfsmulti.folders import run_folder
+from nfsmulti.kept import run_folder
 from nfsmulti.lab import LabConfig
 from nfsmulti.paths import COMMAND, RESULTS
 from nfsmulti.report import pages

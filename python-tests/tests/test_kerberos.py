@@ -18,9 +18,9 @@ from scripted_jobs import preloaded
 from jobs import Fio
 from nfsmulti.fiorun import Engine, Option
 from nfsmulti.lab import Lab
-from nfsmulti.lab.certificates import Certificates
 from nfsmulti.lab.ganesha import SECRET
 from nfsmulti.lab.kerberos import ENCTYPES, REALM, Kerberos
+from nfsmulti.lab.tls import Certificates
 from nfsmulti.processes import run
 from servers.tls_proxy import TlsProxy
 

@@ -9,7 +9,7 @@ from conftest import FioRunner, needs_privileges
 from engine_helpers import done, refused, said
 from scripted_jobs import BLOCKS, TWO_ADDRESSES, Options, Run
 
-from nfsmulti.lab.certificates import Certificates
+from nfsmulti.lab.tls import Certificates
 from servers.scripted import DATA, DATA4, Answer, Call, Mount, Nfs, ScriptedServer, Status, on
 
 pytestmark = pytest.mark.sanitized

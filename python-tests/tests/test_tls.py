@@ -21,8 +21,8 @@ from scripted_jobs import KIB, MIB, NEVER, SECONDS, numbered, preloaded, runner
 from nfsmulti import paths
 from nfsmulti.fiorun import Engine, FioProcess, FioResult, Option
 from nfsmulti.lab import Lab, LabConfig, commands
-from nfsmulti.lab.certificates import NAME, Certificates, Pair
 from nfsmulti.lab.guest import ADDRESSES, EXPORT, inside
+from nfsmulti.lab.tls import NAME, Certificates, Pair
 from nfsmulti.processes import run
 from servers.scripted import Answer, Nfs, Nfs4, ScriptedServer, on
 from servers.tls_proxy import (

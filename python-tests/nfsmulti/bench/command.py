@@ -18,7 +18,7 @@ from nfsmulti.bench import cost, peers, stall
 from nfsmulti.bench.cost import Case, Timing
 from nfsmulti.bench.sink import Sink
 from nfsmulti.errors import HarnessError
-from nfsmulti.folders import own_folder
+from nfsmulti.kept import own_folder
 from nfsmulti.paths import COMMAND, RESULTS, shown
 from nfsmulti.report import pages
 from nfsmulti.run import runner

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.lab.certificates import NAME, Certificates, Pair
 from nfsmulti.lab.guest import ADDRESSES
 from nfsmulti.lab.kerberos import KERBEROS_FLAVORS, SERVER_NAME, Kdc, Kerberos
 from nfsmulti.lab.kernel_server import NFSD, Program, exported
+from nfsmulti.lab.tls import NAME, Certificates, Pair
 from nfsmulti.pool import url_query
 from nfsmulti.processes import Process, end_politely, find, run
 

@@ -17,8 +17,8 @@ from nfsmulti import machine
 from nfsmulti.arguments import COMMANDS, SHARED, config
 from nfsmulti.arguments.parser import Parser
 from nfsmulti.errors import HarnessError
-from nfsmulti.folders import run_folder
 from nfsmulti.hosts import parse_hosts
+from nfsmulti.kept import run_folder
 from nfsmulti.lab import LabConfig, guest
 from nfsmulti.machine import Level, links, rdma_devices
 from nfsmulti.paths import write_whole
