@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Texts that tests keep: tests/plans/*.txt and tests/pages/*.txt. Running this makes them anew.
 
-Each has several cases, of which the first is whole. Others have the lines alone that are not as
-there, or as in one before that is more alike.
+Each has several cases: the lines alone that are not as in the one before that is most alike. The
+first of a plan is whole; those of pages begin with the story's reference run, whose report.md is.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import made_pages
 import made_plans
+import made_runs
 import pytest
 
 from nfsmulti.stories import SCENARIOS
@@ -29,7 +31,10 @@ def plan(story: str) -> tuple[Path, str]:
 
 def page(story: str) -> tuple[Path, str]:
     """Return what the pages of a story's runs say, and the file where that is kept."""
-    return _file("pages", story), _text([], made_pages.cases(story))
+    run = f"results/reference/{story}"
+    head = ["", f"{run}:", *made_pages.drawn(story)]
+    known = {run: made_pages.told(made_runs.reference(story))}
+    return _file("pages", story), _text(head, made_pages.cases(story), known)
 
 
 def check(kept: tuple[Path, str]) -> None:
@@ -45,8 +50,12 @@ def _file(kind: str, story: str) -> Path:
     return Path(__file__).parent / kind / f"{story}.txt"
 
 
-def _text(head: Sequence[str], cases: Mapping[str, Sequence[str]]) -> str:
-    lines, before = ["SPDX-License-Identifier: GPL-2.0-only", *head], dict[str, Sequence[str]]()
+def _text(
+    head: Sequence[str],
+    cases: Mapping[str, Sequence[str]],
+    known: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> str:
+    lines, before = ["SPDX-License-Identifier: GPL-2.0-only", *head], {**known}
     for words, told in cases.items():
         like = min(before, key=lambda one: len(_unlike(told, before[one])), default="")
         if like and len(_unlike(told, before[like])) < len(told):

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Runs that never ran: summaries of every scenario, with figures as a server might give them.
+"""Runs for tests: each story's reference run, and runs that never ran.
 
-They are small, and the same each time. `slower` divides every rate.
+These have figures as a server might give them, the same each time. `slower` divides every rate.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 import random
@@ -16,18 +17,17 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from nfsmulti.paths import RESULTS
 from nfsmulti.report import pages
 from nfsmulti.stats import percentile_us
 from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import (
     Arrivals,
     Cell,
-    Clients,
     Factor,
     Figures,
     JobRow,
     Parts,
-    Server,
     Status,
     Summary,
 )
@@ -188,6 +188,12 @@ def report_of(summary: Summary, environment: Mapping[str, Any] = ENVIRONMENT) ->
     return " ".join(pages.render(pages.TEMPLATES[pages.MARKDOWN], contents).split())
 
 
+@functools.cache
+def reference(name: str, repeats: int = 9) -> Summary:
+    """Load a story's reference run, the ordinary one, with so many repeats at most."""
+    return only(Summary.load(RESULTS / "reference" / name), lambda cell: cell.repeat <= repeats)
+
+
 def dd(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
     """Make a run of dd: 14.5 MB/s by connection where capped, a link of 1 Gbit/s."""
     made = Maker("dd", repeats, slower, seed)
@@ -196,54 +202,6 @@ def dd(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
             rate = min(one * streams, 117e6)
             factors: dict[str, Factor] = {"client": client, "direction": direction}
             made.add({**factors, "streams": streams}, rate=rate, jobs=streams)
-    return made.summary()
-
-
-def fsperf(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
-    """Make a run of fsperf: a cap on each connection, and a link of 9.4 Gbit/s."""
-    made = Maker("fsperf", repeats, slower, seed)
-    clients = {"nfs3": 725e6, "nfs4.1": 720e6, "mount-v3": 715e6, "mount-v4.1": 530e6}
-    for client, one in clients.items():
-        for paths, spread in ((1, "job"), *product((2, 3, 4), ("stripe", "roundrobin"))):
-            made.add(
-                {"client": client, "paths": paths, "spread": spread},
-                read=min(one * paths, 1095e6),
-                block=65536,
-                mean_us=2500,
-                paths={f"10.77.0.{path + 1}": 1 / paths for path in range(paths)},
-                over_time=True,
-            )
-    return made.summary()
-
-
-def randread(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
-    """Make a run of randread in the kernel lab."""
-    made = Maker("randread", repeats, slower, seed)
-    rates = {"rdma-pool": 260e6, "tcp-pool": 480e6, "rdma-mount-v3": 210e6}
-    rates |= {"rdma-pool-v4.1": 250e6, "tcp-pool-v4.1": 450e6}
-    rates |= {"rdma-mount-v4.1": 200e6, "tcp-mount": 420e6}
-    for transport, rate in rates.items():
-        made.add({"transport": transport}, read=rate, block=65536, mean_us=8000, jobs=4)
-    return made.summary()
-
-
-def sio(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
-    """Make a run of sio, in which concurrent I/O gains from four threads on."""
-    made = Maker("sio", repeats, slower, seed)
-    gains = {"buffered": 2.0, "direct": 4.0, "concurrent": 16.0}
-    patterns = (("sequential", 32768), ("random", 8192))
-    sides = ("read", "write")
-    for (mode, most), (pattern, block), side in product(gains.items(), patterns, sides):
-        for threads in (1, 8, 32):
-            rate = 2000 * block * min(threads, most)
-            made.add(
-                {"mode": mode, "pattern": pattern, "direction": side, "threads": threads},
-                rate=rate,
-                block=block,
-                cpu_us=20 * (1 + threads / 64),
-                jobs=threads,
-                noise=0.003,
-            )
     return made.summary()
 
 
@@ -263,50 +221,19 @@ def oltp(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
     return made.summary()
 
 
-def sweep(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
-    """Make a full factorial: flat from 32768 up, 16384 being 8 % slower, and nothing else."""
-    made = Maker("sweep", repeats, slower, seed)
-    for direction, sync, mount, buffer, transfer in product(
-        ("read", "write"), ("sync", "async"), ("soft", "hard"),
-        (16384, 32768, 65536, 131072), (1024, 2048, 4096),
-    ):  # fmt: skip
-        rate = (117e6 if direction == "read" else 84e6) * (0.92 if buffer == 16384 else 1)
-        factors: dict[str, Factor] = {"direction": direction, "sync": sync, "mount": mount}
-        made.add({**factors, "buffer": buffer, "transfer": transfer}, rate=rate, block=1 << 20)
+def sweep(
+    speed: Callable[[dict[str, Factor]], float], repeats: int = 3, seed: int = 1, **more: Any
+) -> Summary:
+    """Make a sweep of a server of which `speed` gives the MB/s; `more` has other levels."""
+    made = Maker("sweep", repeats, seed=seed)
+    levels: dict[str, tuple[Factor, ...]] = {
+        "direction": ("read", "write"), "sync": ("sync", "async"), "mount": ("soft", "hard"),
+        "buffer": (16384, 32768, 65536, 131072), "transfer": (64,), **more,
+    }  # fmt: skip
+    for values in product(*levels.values()):
+        factors = dict(zip(levels, values, strict=True))
+        made.add(factors, rate=speed(factors) * 1e6, block=1 << 20)
     return made.summary()
-
-
-def neighbour(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
-    """Make a run of neighbour: three times the latency beside the writer where threads are few."""
-    made = Maker("neighbour", repeats, slower, seed)
-    for threads, longer in ((8, 3.0), (64, 1.2)):
-        for workload, read, write, mean in (
-            ("readers", 40e6, 0, 400),
-            ("writer", 0, 900e6, 16000),
-            ("readers-beside-writer", 40e6 / longer, 850e6, 400 * longer),
-        ):
-            factors: dict[str, Factor] = {"workload": workload, "threads": threads}
-            made.add(factors, read=read, write=write, block=4096, mean_us=mean, jobs=4)
-    seconds = {"p50_us": [400.0, None, 410.0], "p99_us": [900.0, None, 950.0]}
-    return changed(made.summary(), lambda cell: cell.read is not None, read_over_time=seconds)
-
-
-def connections(repeats: int = 5, slower: float = 1.0, seed: int = 1) -> Summary:
-    """Make a run of connections: four fill a link; without caps two processors are busy at once."""
-    made = Maker("connections", repeats, slower, seed)
-    for limits, nconnect in product(("capped", "uncapped"), (1, 2, 4, 8, 16)):
-        rate = min(nconnect * 300e6, 1110e6) if limits == "capped" else 1200e6
-        made.add(
-            connections_factors(nconnect, limits),
-            read=rate,
-            block=65536,
-            mean_us=64 * 65536 / rate * 1e6,
-            cpu_us=20 if limits == "capped" else 42,
-            processors=2,
-            paths={"10.77.0.1": 1.0},
-        )
-    rates = {"capped": {"link": "9400mbit", "per_connection": "2500mbit"}}
-    return made.summary({**UNLIMITED, "limits": rates})
 
 
 def connections_factors(
@@ -316,43 +243,6 @@ def connections_factors(
     return {
         "limits": limits, "transport": transport, "version": version, "jobs": jobs,
         "nconnect": nconnect, "workload": "64k-read",
-    }  # fmt: skip
-
-
-def metadata(repeats: int = 3, slower: float = 1.0, seed: int = 1, cpu_us: float = 46) -> Summary:
-    """Make a run of metadata, in which depth 32 on one connection fills two processors."""
-    made = Maker("metadata", repeats, slower, seed)
-    for operation, depth, nconnect in (
-        *product(("create", "getattr", "lookup", "remove"), (1, 8, 32, 128), (1,)),
-        *product(("create", "getattr", "lookup", "remove"), (32,), (2, 4)),
-    ):
-        rate = 1024.0 * min(1000 * depth, 16500)
-        reads = operation in ("getattr", "lookup")
-        made.add(
-            metadata_factors(operation, depth, nconnect),
-            read=rate if reads else 0,
-            write=0 if reads else rate,
-            block=1024,
-            mean_us=1024 * depth / rate * 1e6,
-            cpu_us=cpu_us,
-            processors=2,
-            paths={"10.77.0.1": 0.0},
-        )
-    return made.summary(UNLIMITED)
-
-
-def metadata_factors(
-    operation: str,
-    depth: int,
-    nconnect: int = 1,
-    place: str = "lab",
-    client: str = "engine",
-    jobs: int = 1,
-) -> dict[str, Factor]:
-    """Return the factors of a cell of metadata."""
-    return {
-        "limits": place, "operation": operation, "version": "3", "client": client, "jobs": jobs,
-        "depth": depth, "nconnect": nconnect,
     }  # fmt: skip
 
 
@@ -402,69 +292,3 @@ def latency_factors(nconnect: int, load: Factor) -> dict[str, Factor]:
         "limits": "lab", "transport": "tcp", "version": "3", "jobs": 1, "nconnect": nconnect,
         "workload": "4k-randread", "load": load,
     }  # fmt: skip
-
-
-def security(repeats: int = 3, slower: float = 1.0, seed: int = 1, kind: str = "lab") -> Summary:
-    """Make a run of security: krb5p costs five times sys, the server has no mtls."""
-    made = Maker("security", repeats, slower, seed)
-    costs = {"sys": 1.0, "krb5": 1.05, "krb5i": 4.0, "krb5p": 5.0, "tls": 3.5}
-    blocks = {"64k-read": 65536, "4k-randread": 4096}
-    for workload, (flavor, cost), connections in product(blocks, costs.items(), (1, 4)):
-        block = blocks[workload]
-        rate = min(block * 15e3 * connections / cost, block * 20e3)
-        factors = security_factors(flavor, workload, connections)
-        made.add(factors, read=rate, block=block, cpu_us=15 * cost, jobs=connections)
-        served = [
-            dataclasses.replace(
-                cell,
-                server=Server(made.noisy(cell.ops * 20e-6 / 4 * 50), 2, 0, 0),
-                crypto_s=made.noisy(cell.ops * 15e-6 * (cost - 1)) or None,
-                tls="AES-256-GCM, by GnuTLS" if flavor == "tls" else "",
-            )
-            for cell in made.cells[-repeats:]
-        ]
-        made.cells[-repeats:] = served
-    why = "fio: status 1: nfsmulti: security: 10.77.0.1:/export: the server asks for no certificate"
-    made.unrun(security_factors("mtls", "64k-read", 1), "skipped", why)
-    pool = "nfs://10.77.0.1/export" if kind == "pool" else ""
-    return made.summary({"kind": kind, "pool": pool, "limits": {}})
-
-
-def security_factors(
-    flavor: str, workload: str = "64k-read", connections: int = 1, client: str = "engine"
-) -> dict[str, Factor]:
-    """Return the factors of a cell of security."""
-    return {
-        "flavor": flavor, "client": client, "workload": workload, "connections": connections,
-    }  # fmt: skip
-
-
-def readsize(repeats: int = 5, slower: float = 1.0, seed: int = 1) -> Summary:
-    """Make a run whose link is full from 64 KiB on."""
-    made = Maker("readsize", repeats, slower, seed)
-    for kib, rate in ((4, 2e8), (16, 5e8), (64, 1.1e9), (256, 1.12e9), (1024, 1.1e9)):
-        factors: dict[str, Factor] = {"version": "3", "nconnect": 1, "kib": kib}
-        made.add(factors, read=rate, block=kib << 10)
-    return made.summary(UNLIMITED)
-
-
-def clients(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
-    """Make a run whose server is busy from 10 clients on, and starves one of 1,000."""
-    made = Maker("clients", repeats, slower, seed)
-    for count, iops, slowest in ((1, 20e3, 1.0), (10, 80e3, 0.99), (100, 82e3, 0.97),
-                                 (1000, 81e3, 0.125)):  # fmt: skip
-        factors: dict[str, Factor] = {"version": "4.1", "neighbours": 0, "rate": 0}
-        factors["clients"] = count
-        made.add(factors, read=iops * 4096, block=4096, mean_us=count / iops * 1e6)
-        made.cells[-repeats:] = [
-            dataclasses.replace(cell, clients=Clients(count, count, slowest, 0.9995))
-            for cell in made.cells[-repeats:]
-        ]
-    return made.summary(UNLIMITED)
-
-
-_EVERY = (
-    *(dd, fsperf, randread, sio, oltp, sweep, neighbour, connections, metadata, latency),
-    *(readsize, security, clients),
-)
-RUNS = {run.__name__: run for run in _EVERY}

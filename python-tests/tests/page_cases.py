@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Runs that never ran, by what their pages promise; made_runs.py has the usual one of a story.
+"""Runs by what their pages promise, which a story's reference run does not show.
 
 Of those with "drawn" in their promise, what plots draw is kept as well.
 """
@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from itertools import product
 from typing import Any
 
 import made_runs
-from made_runs import Maker, changed, connections_factors, faster, only, placed
+from made_runs import Maker, changed, connections_factors, faster, only, placed, reference, sweep
 
 from nfsmulti.run.plan import crossed
 from nfsmulti.scenario import Scale
@@ -50,7 +49,7 @@ def _joined(*runs: Summary) -> Summary:
 
 
 def _dd() -> dict[str, Summary]:
-    run = made_runs.dd()
+    run = reference("dd")
     own = placed(run, kind="pool")
     at: dict[str, Factor] = {"client": "pool", "direction": "write"}
     uncapped = _run("dd", ({**at, "streams": 1}, {"write": 200e6}),
@@ -105,7 +104,7 @@ def _by_threads() -> Summary:
 def _fsperf() -> dict[str, Summary]:
     jain = {"read": 1e9, "paths": {"a": 0.75, "b": 0.25}}
     several = ((1, "job"), (2, "stripe"), (2, "roundrobin"))
-    run, guest = made_runs.fsperf(), {"link": "118mbit", "per_mount": "78mbit"}
+    run, guest = reference("fsperf"), {"link": "118mbit", "per_mount": "78mbit"}
     lab = {"link": "9400mbit", "per_address": "6200mbit", "burst": "2m"}
     wider, slower = {**lab, "per_address": "4000mbit"}, {**guest, "per_mount": "39mbit"}
     return {
@@ -129,7 +128,7 @@ def _fsperf() -> dict[str, Summary]:
 
 
 def _randread() -> dict[str, Summary]:
-    run = made_runs.randread()
+    run = reference("randread")
     return {
         "the published mount stands beside a pool": _run(
             "randread", ({"transport": "pool"}, {"read": 3e9}), block=65536, jobs=4
@@ -173,7 +172,7 @@ def _sio() -> dict[str, Summary]:
             machine_cpu_s=None, cpu_s=lambda cell: 0.0 if cell.repeat == 1 else cell.cpu_s),
         "nothing is told where the interval is too wide": _uneven_sio(),
         "one point says what it measured": sio_of({"direct": 1e8}, 8),
-        "a pool's page compares with nothing published": placed(made_runs.sio(), kind="pool"),
+        "a pool's page compares with nothing published": placed(reference("sio"), kind="pool"),
     }  # fmt: skip
 
 
@@ -198,7 +197,7 @@ def _oltp() -> dict[str, Summary]:
     one: list[Any] = [
         ({"connections": "one", "concurrency": at}, {"read": 2e7, "write": 1e7}) for at in (1, 8)
     ]
-    alone, run = _run("oltp", *one), made_runs.oltp()
+    alone, run = _run("oltp", *one), reference("oltp")
     few = only(alone, lambda cell: cell.factors["concurrency"] == 1 and cell.repeat < 3)
 
     def bins(cell: Cell) -> Figures:
@@ -234,15 +233,28 @@ def _oltp() -> dict[str, Summary]:
 def _full(run: Summary, part: float) -> Summary:
     """Return a run on one processor, which was full in a part of all cells."""
     busy = {id(cell) for cell in run.cells[: round(part * len(run.cells))]}
-    seconds: Callable[[Cell], float] = lambda cell: 4.0 if id(cell) in busy else 1.0  # noqa: E731
-    return changed(run, processors=1, machine_cpu_s=seconds)
+
+    def seconds(cell: Cell) -> float:
+        return cell.seconds * (1.0 if id(cell) in busy else 0.25)
+
+    return changed(run, processors=1, machine_cpu_s=seconds, server=None)
+
+
+def _neighbours() -> Summary:
+    """Return the reference run under two counts of the server's threads, without other loads."""
+    loads = ("readers", "writer", "readers-beside-writer")
+    run = only(
+        reference("neighbour"),
+        lambda cell: cell.factors["workload"] in loads and cell.factors["threads"] != 1,
+    )
+    return placed(run, setting={})
 
 
 def _under(*levels: Factor) -> Summary:
     """Make a run of neighbour under two values of a setting of the server."""
     at = dict(zip((8, 64), levels, strict=True))
     run = changed(
-        made_runs.neighbour(),
+        _neighbours(),
         factors=lambda cell: {**cell.factors, "threads": at[cell.factors["threads"]]},
     )
     return placed(run, setting={"name": "threads", "values": [*levels]})
@@ -264,14 +276,12 @@ def _neighbour() -> dict[str, Summary]:
 
     def last(cell: Cell) -> bool:
         beside = cell.factors == {"workload": "readers-beside-writer", "threads": 64}
-        return beside and cell.repeat == 5
+        return beside and cell.repeat == 3
 
     slow = made_runs.figures(Maker("").rng, 40e6, 4096, 9000)
     few = dataclasses.replace(made_runs.figures(Maker("").rng, 4e6, 4096, 9e4), ops=999)
-    limited = changed(made_runs.neighbour(), factors=by_a_clock)
-    writers = only(made_runs.neighbour(), lambda cell: cell.factors["workload"] == "writer")
-    named = {8: "random-writers", 64: "writers"}
-    every = changed(writers, factors=lambda cell: {"workload": named[cell.factors["threads"]]})
+    limited = changed(_neighbours(), factors=by_a_clock)
+    writers = ("random-writers", "writers")
     return {
         "one point says what it measured": only(
             threads, lambda cell: cell.factors == {"workload": "readers", "threads": 64}
@@ -282,18 +292,20 @@ def _neighbour() -> dict[str, Summary]:
         "a server has so many threads": threads,
         "or threads that are so": _under("cached", "dontcache"),
         "readers by a clock": limited,
-        "writers alone": every,
-        "waits and their ratio are of one statistic": changed(
-            made_runs.neighbour(5), last, read=slow
+        "writers alone": only(
+            reference("neighbour"), lambda cell: cell.factors["workload"] in writers
         ),
-        "drawn: no percentile of the fast repeats alone": changed(
-            made_runs.neighbour(5), last, read=few
-        ),
+        "waits and their ratio are of one statistic": changed(_neighbours(), last, read=slow),
+        "drawn: no percentile of the fast repeats alone": changed(_neighbours(), last, read=few),
     }
 
 
 def _security() -> dict[str, Summary]:
-    lab, pool = made_runs.security(), made_runs.security(kind="pool")
+    lab = only(
+        reference("security"), lambda cell: cell.factors["workload"] in ("64k-read", "4k-randread")
+    )
+    pool = placed(lab, kind="pool", pool="nfs://10.77.0.1/export")
+    why = "fio: status 1: nfsmulti: security: 10.77.0.1:/export: no certificate is asked for"
     some = only(pool, lambda cell: cell.factors["flavor"] in ("sys", "krb5p"))
     mounts = changed(
         some,
@@ -303,6 +315,9 @@ def _security() -> dict[str, Summary]:
     mounted = _joined(pool, mounts)
     ktls = changed(lab, tls=lambda cell: cell.tls.replace("GnuTLS", "the kernel (kTLS)"))
     return {
+        "a flavor that the server lacks": changed(
+            lab, lambda cell: cell.factors["flavor"] == "mtls", status="skipped", why=why, read=None
+        ),
         "the kernel's work is in the jobs' calls": ktls,
         "on a pool the rates of TLS are told": pool,
         "a mount's CPU time is its machine's": mounted,
@@ -318,7 +333,7 @@ def _security() -> dict[str, Summary]:
 
 
 def _metadata() -> dict[str, Summary]:
-    made = made_runs.metadata()
+    made, two = reference("metadata"), creates({1: 9000}, {4: 3000}, repeats=2)
     later = changed(made, factors=lambda cell: {**cell.factors, "version": "4.1"})
     return {
         "versions of an operation stand side by side": _joined(made, later),
@@ -327,37 +342,51 @@ def _metadata() -> dict[str, Summary]:
             {4: 9000, 8: 18000}, {1: 3000}, depths=(8, 32, 128)
         ),
         "not with a mount that was measured in other repeats": dataclasses.replace(
-            made, cells=[(two := creates({1: 9000}, {4: 3000}, repeats=2)).cells[0], two.cells[3]]
+            two, cells=[two.cells[0], two.cells[3]]
         ),
-        "operations whose growth ends differently": only(
-            made,
-            lambda cell: cell.factors["operation"] != "remove" or cell.factors["depth"] in (1, 8),
+        "operations whose growth ends differently": _joined(
+            _operations(1, 8, 32, 128), _operations(1, 8, name="remove")
         ),
-        "one depth": only(
-            made, lambda cell: (cell.factors["depth"], cell.factors["nconnect"]) == (32, 1)
-        ),
-        "other depths than 32": only(made, lambda cell: cell.factors["depth"] in (8, 128)),
+        "one depth": _joined(_operations(32), _operations(32, name="remove")),
+        "other depths than 32": _operations(8, 128),
     }
 
 
+def _operations(*depths: int, name: str = "create") -> Summary:
+    """Make a run of an operation at several depths, of which 32 fills two processors."""
+    made = Maker("metadata")
+    for depth in depths:
+        rate = min(1000 * depth, 16500)
+        made.add(
+            _of_metadata(name, depth), write=rate * 1024, block=1024,
+            mean_us=depth / rate * 1e6, cpu_us=46, processors=2,
+        )  # fmt: skip
+    return made.summary()
+
+
 def creates(
-    engine: dict[int, int],
-    mounts: dict[int, int],
+    engine: Mapping[int, float],
+    mounts: Mapping[int, float],
     repeats: int = 3,
     depths: tuple[int, ...] = (32,),
 ) -> Summary:
     """Make a run of creates/s: of the engine by nconnect, on mounts by jobs."""
-    made = made_runs.Maker("metadata", repeats)
+    made = Maker("metadata", repeats)
     for nconnect, rate in engine.items():
         for depth in depths:
-            factors = made_runs.metadata_factors("create", depth, nconnect, place="guest")
+            factors = _of_metadata("create", depth, nconnect=nconnect)
             made.add(factors, write=rate * 1024, block=1024)
     for jobs, rate in mounts.items():
-        factors = made_runs.metadata_factors(
-            "create", 1, place="guest", client="filecreate", jobs=jobs
-        )
+        factors = _of_metadata("create", 1, client="filecreate", jobs=jobs)
         made.add(factors, write=rate * 1024, block=1024)
     return made.summary()
+
+
+def _of_metadata(operation: str, depth: int, **more: Factor) -> dict[str, Factor]:
+    return {
+        "limits": "guest", "operation": operation, "version": "3", "client": "engine", "jobs": 1,
+        "depth": depth, "nconnect": 1, **more,
+    }  # fmt: skip
 
 
 # --- clients ---
@@ -384,7 +413,7 @@ def _slower(cell: Cell) -> Figures | None:
 def _restarted(*restarts: Restart, clients: int = 300) -> Summary:
     """Make a run of so many clients, whose server was restarted in each repeat: the last so."""
     return changed(
-        only(made_runs.clients(), _most()),
+        only(reference("clients"), _most()),
         restart=lambda cell: restarts[min(cell.repeat, len(restarts)) - 1],
         clients=Clients(clients, clients, 1.0, 1.0),
         factors=lambda cell: {**cell.factors, "clients": clients},
@@ -392,7 +421,7 @@ def _restarted(*restarts: Restart, clients: int = 300) -> Summary:
 
 
 def _clients() -> dict[str, Summary]:
-    alone = made_runs.clients()
+    alone = reference("clients")
     lost, held = (
         changed(alone, arrivals=Arrivals(100, 90, sustained=one),
                 factors=lambda cell: {**cell.factors, "rate": 90})
@@ -643,21 +672,6 @@ def _of_two_paths() -> Summary:
 # --- sweep ---
 
 
-def made_sweep(
-    speed: Callable[[dict[str, Factor]], float], repeats: int = 3, **more: Any
-) -> Summary:
-    """Make a sweep of a server of which `speed` gives the MB/s; `more` has other levels."""
-    made = Maker("sweep", repeats)
-    levels: dict[str, tuple[Factor, ...]] = {
-        "direction": ("read", "write"), "sync": ("sync", "async"), "mount": ("soft", "hard"),
-        "buffer": (16384, 32768, 65536, 131072), "transfer": (64,), **more,
-    }  # fmt: skip
-    for values in product(*levels.values()):
-        factors = dict(zip(levels, values, strict=True))
-        made.add(factors, rate=speed(factors) * 1e6, block=1 << 20)
-    return made.summary()
-
-
 def _drifting(run: Summary, drift: Callable[[Cell], float]) -> Summary:
     cells = [faster(cell, drift(cell)) for cell in run.cells]
     return dataclasses.replace(run, cells=cells)
@@ -680,27 +694,27 @@ def _sweep() -> dict[str, Summary]:
         return 100 * (1.5 if at["nconnect"] == 4 else 1) * (1.2 if both else 1)
 
     lab = {"kind": "lab", "pool": "", "limits": {"link": "1gbit"}}
-    same, rng = made_sweep(lambda _: 100), Maker("noise").rng
+    same, rng = sweep(lambda _: 100), Maker("noise").rng
     reads = only(same, lambda cell: cell.factors["direction"] == "read").cells
     two: dict[str, Any] = {"buffer": (65536, 131072)}
     return {
         "no setting matters": same,
-        "one does": made_sweep(lambda at: 200 if at["sync"] == "sync" else 100),
+        "one does": sweep(lambda at: 200 if at["sync"] == "sync" else 100),
         "a drift between repeats hides nothing": _drifting(
-            made_sweep(by_sync), lambda cell: 2**cell.repeat
+            sweep(by_sync), lambda cell: 2**cell.repeat
         ),
-        "what fills the lab's link is alike by construction": placed(made_sweep(of_link), **lab),
-        "the link is full": placed(made_sweep(lambda _: 119), **lab),
+        "what fills the lab's link is alike by construction": placed(sweep(of_link), **lab),
+        "the link is full": placed(sweep(lambda _: 119), **lab),
         "reads alone": dataclasses.replace(same, cells=reads),
         "with a write": dataclasses.replace(same, cells=[*reads, same.cells[-1]]),
-        "the best level of what matters": made_sweep(of_both, 4),
-        "soft with a warning": made_sweep(lambda at: 130 if at["mount"] == "soft" else 100),
-        "drawn: nconnect and version": made_sweep(
+        "the best level of what matters": sweep(of_both, 4),
+        "soft with a warning": sweep(lambda at: 130 if at["mount"] == "soft" else 100),
+        "drawn: nconnect and version": sweep(
             of_further, nconnect=(1, 4), version=(3, "4.1"), **two
         ),
         "half of all cells": _half_of_a_sweep(),
         "noise shows no plateau": _drifting(same, lambda _: rng.uniform(0.5, 2)),
-        "further factors stand beside the published figures apart": made_sweep(
+        "further factors stand beside the published figures apart": sweep(
             lambda at: 100 * float(at["nconnect"]), 1, nconnect=(1, 2)
         ),
         **_sweeps_of_threads(two),
@@ -724,17 +738,17 @@ def _sweeps_of_threads(two: Mapping[str, Any]) -> dict[str, Summary]:
     def speed(at: dict[str, Factor]) -> float:
         return 100 * float(at["threads"])
 
-    same = made_sweep(lambda _: 100, threads=(1, 8))
+    same = sweep(lambda _: 100, threads=(1, 8))
     drift = {(1, 8): 1.06, (2, 8): 0.99, (3, 8): 1.02}
     blocks = _drifting(
         same, lambda cell: drift.get((cell.repeat, int(cell.factors["threads"])), 1.0)
     )
     some = only(
-        made_sweep(speed, threads=(1, 8, 64), **two),
+        sweep(speed, threads=(1, 8, 64), **two),
         lambda cell: cell.factors["threads"] != 64 or cell.repeat == 1,
     )
     return {
-        "a setting of the server": under(made_sweep(speed, threads=(1, 8), **two)),
+        "a setting of the server": under(sweep(speed, threads=(1, 8), **two)),
         "a drift between blocks is no effect of it": under(blocks),
         "nor in one repeat": under(only(blocks, lambda cell: cell.repeat == 1)),
         "a level that few repeats have costs itself alone": under(some),

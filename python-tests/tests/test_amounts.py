@@ -5,10 +5,9 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-import made_runs
 import pytest
 from conftest import call_harness
-from made_runs import report_of
+from made_runs import reference, report_of
 from run_helpers import own_cells
 
 from nfsmulti.errors import HarnessError
@@ -90,7 +89,7 @@ def test_memory_that_holds_the_files_is_told(
     specs = Amounts(size=4 << 30).of(own_cells(name, Scale(quick=True)))
     specs = [dataclasses.replace(one, options={**one.options, **options}) for one in specs]
     told = {"server_memory": memory, "file_bytes": file_bytes(specs)} if memory else {}
-    made = made_runs.connections()
+    made = reference("connections")
     cells = [dataclasses.replace(cell, command="fio --size=4g --pool=a:/b") for cell in made.cells]
     summary = dataclasses.replace(made, place={"kind": "pool", **told}, cells=cells)
     line = cached(specs, summary)
@@ -102,7 +101,7 @@ def test_memory_that_holds_the_files_is_told(
 
 def test_a_lab_has_its_files_in_memory() -> None:
     specs = own_cells("connections", Scale(quick=True))
-    assert "MiB, which the lab's server has in memory" in cached(specs, made_runs.connections())
+    assert "MiB, which the lab's server has in memory" in cached(specs, reference("connections"))
 
 
 def test_a_server_that_does_not_tell_its_memory_costs_that_alone() -> None:

@@ -137,7 +137,7 @@ def test_of_jobs_that_write_no_more_nothing_is_told(tmp_path: Path) -> None:
 
 
 def test_a_page_shows_how_cells_went_on_and_what_went_wrong() -> None:
-    summary = made_runs.fsperf(1)
+    summary = made_runs.reference("fsperf", 1)
     bandwidth = overtime.section(summary, {}).plots[0]
     assert "Marks" not in bandwidth.caption
     cells = [

@@ -87,14 +87,21 @@ def test_a_run_is_equal_to_itself(tmp_path: Path) -> None:
     assert (tmp_path / "b" / "compare.html").read_text().count("1.00 ±") == MOST_ROWS + 21
 
 
+_EQUAL: dict[str, tuple[Callable[..., Summary], int]] = {
+    "dd": (dd, 12),
+    "oltp": (made_runs.oltp, 6),
+    "sweep": (functools.partial(made_runs.sweep, lambda _: 100), 4),
+}
+
+
 @functools.cache
 def _equal_runs(name: str) -> list[list[Pair]]:
     """Return pairs of runs of one thing, cell by cell."""
-    make, count = made_runs.RUNS[name], {"dd": 12, "oltp": 6, "sweep": 4}[name]
+    make, count = _EQUAL[name]
     return [pairs(make(seed=2 * n), make(seed=2 * n + 1)) for n in range(1, count + 1)]
 
 
-@pytest.mark.parametrize("name", ["dd", "oltp", "sweep"])
+@pytest.mark.parametrize("name", _EQUAL)
 def test_no_pair_of_equal_runs_is_called_worse(name: str) -> None:
     for found in _equal_runs(name):
         end, lines = judged(trials(found, [Figure.THROUGHPUT, Figure.CPU], 0.05), 0.05)
@@ -274,7 +281,7 @@ def test_runs_in_which_the_server_restarts_are_compared_with_their_like_alone() 
     """An outage inside lowers each figure."""
     choices = Choice(), Choice(restart="reboot"), Choice(restart="reboot", absent=1.0)
     quiet, restarted, absent = (
-        placed(made_runs.clients(), **planned(Request(choice=choice), "clients")[1])
+        placed(made_runs.reference("clients"), **planned(Request(choice=choice), "clients")[1])
         for choice in choices
     )
     assert why_not(quiet, restarted) == "their places (restart) differ: none and reboot"
@@ -362,7 +369,7 @@ def test_the_newest_run_is_compared_with_its_baseline(tmp_path: Path) -> None:
     assert "is both A and B" in twice.stderr
     capped = _mixed(dd(5, seed=2), dd(5, slower=1.5, seed=3), streams=3, client="capped")
     _kept(tmp_path, "20261121T170000Z-capped", capped)
-    _kept(tmp_path, "20261122T170000Z", made_runs.fsperf())
+    _kept(tmp_path, "20261122T170000Z", made_runs.reference("fsperf"))
     done = call_harness("compare", *there)
     assert done.status == 10
     assert re.match(
@@ -510,20 +517,20 @@ def test_history_marks_the_run_that_changed_a_figure(tmp_path: Path) -> None:
     [
         ((1, 1, 1), "No verdict: all 3 runs were on a busy machine."),
         ((1,), "No verdict: the only run was on a busy machine."),
-        ((1, 0, 1), r"[\d,]+ MB/s (the geometric mean over 10 cells, 1 to 16 connections): only one"
+        ((1, 0, 1), r"65\.7 MB/s (the geometric mean over 20 cells, 1 to 5 connections): only one"
                     " run counts, which nothing is held against yet."),
-        ((0, 0, 1), r"[\d,]+ MB/s; none of 2 runs is shown to have changed it (the geometric mean"
-                    " over 10 cells, 1 to 16 connections)."),
+        ((0, 0, 1), r"65\.7 MB/s; none of 2 runs is shown to have changed it (the geometric mean"
+                    " over 20 cells, 1 to 5 connections)."),
     ],
 )  # fmt: skip
 def test_no_headline_is_of_runs_that_count_for_nothing(
     tmp_path: Path, busy: tuple[int, ...], said: str
 ) -> None:
     for day, one in enumerate(busy, start=1):
-        run = made_runs.connections(3, seed=day)
-        folder = tmp_path / "connections" / f"202611{day:02}T170000Z"
+        run = dd(seed=day)
+        folder = tmp_path / "dd" / f"202611{day:02}T170000Z"
         made_runs.saved(_busy(run, 0.9) if one else run, folder)
-    done = call_harness("history", "connections", "--results", str(tmp_path))
+    done = call_harness("history", "dd", "--results", str(tmp_path))
     first = " ".join(done.stdout.split("\n\n")[0].split())
     assert re.fullmatch(said.replace("(", r"\(").replace(")", r"\)"), first), first
     note = call_harness("baseline", "set", str(folder), "--results", str(tmp_path)).stdout

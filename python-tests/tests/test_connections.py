@@ -17,6 +17,7 @@ import page_cases
 import pytest
 from conftest import call_harness, needs_privileges, or_skip, refusal
 from made_runs import changed, only, report_of
+from page_cases import creates
 from rich.console import Console
 from run_helpers import QUIET, begun
 
@@ -75,7 +76,7 @@ def test_a_run_from_before_there_was_a_base_is_compared() -> None:
 def test_connections_follow_from_how_jobs_use_their_paths(
     words: str, paths: tuple[str, ...], count: int | None
 ) -> None:
-    cell = made_runs.connections().cells[0]
+    cell = made_runs.reference("connections").cells[0]
     parts = dict.fromkeys(paths, 0.5)
     found = dataclasses.replace(cell, factors={}, jobs=[], paths=parts, command=f"fio {words}")
     assert found.connections == count
@@ -106,7 +107,7 @@ def test_a_cell_has_one_number_of_connections_everywhere(
     """All connections of its jobs together, wherever a number is called that."""
     parts = {f"10.77.0.{path}": 1 / paths for path in range(1, paths + 1)}
     run = changed(
-        made_runs.RUNS[name](),
+        creates({1: 9e3, 4: 9e3}, {}) if name == "metadata" else made_runs.reference(name),
         # A job of security has one path, as spread=job has it; the others spread theirs.
         paths=lambda cell: (
             parts if name != "security" else dict.fromkeys([*parts][: len(cell.jobs)], 1.0)

@@ -26,6 +26,7 @@ from nfsmulti.report import charts, conditions, overtime, pages, rows
 from nfsmulti.report.answer import Answer, extent, ran
 from nfsmulti.report.pages import REPORTS, write
 from nfsmulti.stats import Sample
+from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import Cell, Factor, Server, Summary
 from nfsmulti.texts import Table
 
@@ -110,13 +111,13 @@ def test_a_rows_name_stays_readable_beside_wide_intervals(
     assert ("intervals: see the page" in lines) == told
 
 
-@pytest.mark.parametrize("name", made_runs.RUNS)
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_a_part_of_a_run_makes_a_report(name: str) -> None:
     """Any one cell, or some; one point; single runs, which have no intervals.
 
     Cells run in another order each time: any of them may be what is done.
     """
-    run, draw = made_runs.RUNS[name](), random.Random(7)
+    run, draw = made_runs.reference(name, 3), random.Random(7)
     first, last = run.cells[0], run.cells[-1]
     some = [draw.sample(run.cells, count) for count in (2, 3, 5, 8)]
     for cells in ([first], [last], *some):
@@ -130,18 +131,18 @@ def test_a_part_of_a_run_makes_a_report(name: str) -> None:
         assert "with 95 % intervals" not in once.replace(charts.REPEATS, "")
 
 
-@pytest.mark.parametrize("name", made_runs.RUNS)
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_the_pages_of_a_run(name: str, tmp_path: Path) -> None:
     """All parts, in their order; plots that are files as well; and nothing from outside."""
     folder = made_runs.saved(
-        dataclasses.replace(made_runs.RUNS[name](), label=_LABEL), tmp_path / name
+        dataclasses.replace(made_runs.reference(name, 3), label=_LABEL), tmp_path / name
     )
     write(folder)
     text, page = ((folder / file).read_text() for file in ("report.md", "report.html"))
     drawn = "".join(map(Path.read_text, folder.glob("plots/*.svg")))
     unpublished = name in _NOTHING_PUBLISHED
 
-    parts = ["# ", "## The answer", "!["]
+    parts = ["# ", "## The answer"]
     parts += [] if unpublished else ["## Published figures and ours"]
     parts += ["## How to read", "## Conditions", "| nfs-ganesha |", "## The command"]
     at = [text.find(part) for part in [*parts, "./nfsmulti run"]]
@@ -154,7 +155,7 @@ def test_the_pages_of_a_run(name: str, tmp_path: Path) -> None:
     assert not re.search(r"\bnan\b", drawn)
 
     plots = [folder / plot for plot in re.findall(r"\]\((plots/[^)]+)\)", text)]
-    assert plots
+    assert plots or name == "metadata"  # whose depth was not varied
     assert not [file for file in plots if file.stat().st_size <= 5000]
     assert all(file.with_suffix(".svg").exists() for file in plots)
 
@@ -199,7 +200,7 @@ def test_a_plot_names_its_lines_once() -> None:
 
 @pytest.mark.full
 def test_pages_fit_a_phone_and_say_nothing_on_the_console(tmp_path: Path) -> None:
-    runs = [made() for made in made_runs.RUNS.values()]
+    runs = [made_runs.reference(name) for name in SCENARIOS]
     reports = [pages.page(**pages.contents(REPORTS[one.scenario], one, {})) for one in runs]
     console, seen = look(reports, tmp_path, _PHONE)
     assert console == []
@@ -214,7 +215,7 @@ def test_report_is_of_the_newest_run_and_made_again_the_same(
 ) -> None:
     monkeypatch.setattr(pages, "RESULTS", tmp_path)
     newest = tmp_path / "dd/20261120T170000Z"
-    made_runs.saved(made_runs.fsperf(repeats=1), tmp_path / "fsperf/20261119T170000Z")
+    made_runs.saved(made_runs.reference("fsperf", 1), tmp_path / "fsperf/20261119T170000Z")
     made_runs.saved(made_runs.dd(repeats=1), newest)
     done = call_harness("report")
     assert (done.stderr, done.stdout) == ("", f"{shown(newest)}/report.html\n")
@@ -324,7 +325,7 @@ def test_a_page_says_once_what_its_guest_is() -> None:
     head, answer = of("emulated by QEMU", made_runs.oltp())
     assert "emulated" not in head
     assert answer.count("emulated") == answer.count("⚠ The guest was emulated (no KVM)") == 1
-    _, answer = of("emulated by QEMU", made_runs.fsperf())
+    _, answer = of("emulated by QEMU", made_runs.reference("fsperf"))
     assert answer.count("emulated") == 1
     full = next(iter(page_cases.cases("oltp").values()))
     _, answer = of("emulated by QEMU", full)
@@ -355,8 +356,9 @@ def test_what_was_run_names_version_and_transport(
 
 
 def test_lines_over_time_are_called_as_in_tables() -> None:
-    setting = {"name": "threads", "values": [8, 64]}
-    summary = placed(changed(made_runs.neighbour(1), over_time=[1e8] * 4), setting=setting)
+    shown = ("readers-beside-writer", "writer")
+    run = only(made_runs.reference("neighbour"), lambda cell: cell.factors["workload"] in shown)
+    summary = changed(run, over_time=[1e8] * 4)
     section = overtime.section(summary, REPORTS["neighbour"].names(summary))
     series = section.plots[0].figure.axes[0].get_legend_handles_labels()[1]
     assert "full speed, beside the writer, 64 server threads" in series

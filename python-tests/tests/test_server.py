@@ -98,16 +98,18 @@ def _asked(cell: Cell) -> Cell:
 
 
 def test_report_tells_of_the_server_and_of_cells_that_it_did_not_tell() -> None:
-    summary = made_runs.neighbour()
+    summary = made_runs.dd()
     assert "server %" not in report_of(summary)
     cells = [_asked(cell) for cell in summary.cells]
     text = report_of(dataclasses.replace(summary, cells=cells))
     assert "“server %” is of the server's 8 processors" in text
-    row = r"\| full speed, alone, threads 8 \| read .*\| 37\.5 \| 3\.00 \| 5,000 \|"
+    row = r"\| each address capped, write, 1 stream \| .*\| 37\.5 \| 3\.00 \| 5,000 \|"
     assert re.search(row, text)
-    assert "6 of 18 cells have no figures of the server: ssh nas cat: failed (255): refused" in text
+    assert (
+        "20 of 60 cells have no figures of the server: ssh nas cat: failed (255): refused" in text
+    )
     untold = [dataclasses.replace(cell, server=None, server_why="refused") for cell in cells]
     text = report_of(dataclasses.replace(summary, cells=untold))
-    assert "18 of 18 cells have no figures of the server: refused" in text
+    assert "60 of 60 cells have no figures of the server: refused" in text
     assert "| server %" not in text
     assert said(untold[0]).endswith("; no figures of the server: refused")

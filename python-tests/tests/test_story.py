@@ -142,10 +142,10 @@ def _column(folder: Path, name: str, of: Sequence[Cell]) -> list[float]:
     return [float(told[cell.id] or "nan") for cell in of]
 
 
-@pytest.mark.parametrize("name", made_runs.RUNS)
+@pytest.mark.parametrize("name", SCENARIOS)
 def test_a_cell_has_one_name_and_one_figure_everywhere(tmp_path: Path, name: str) -> None:
     """In its page's tables and plots, on the terminal, in cells.csv, compare and history."""
-    run = made_runs.changed(made_runs.RUNS[name](), over_time=[1e6, 1e6, 1e6])
+    run = made_runs.changed(made_runs.reference(name, 2), over_time=[1e6, 1e6, 1e6])
     folder = made_runs.saved(run, tmp_path / name / "20261120T170000Z")
     rows.write(run, folder)
     told, varied, called = Run(SCENARIOS[name], run), cells.varying(run.cells), naming(run)

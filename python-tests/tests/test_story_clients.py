@@ -71,7 +71,7 @@ def test_the_slowest_client_is_told_in_parts_of_the_mean_beside_jains_index() ->
 
 def test_the_connections_of_a_cell_are_those_of_the_clients_that_are_served() -> None:
     run = changed(
-        made_runs.clients(),
+        made_runs.reference("clients"),
         lambda cell: cell.factors["clients"] == 1000,
         clients=Clients(1000, 123, 0.99, 1.0, "the server takes no more"),
     )

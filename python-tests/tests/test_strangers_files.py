@@ -119,7 +119,7 @@ def _spots(data: Any) -> Iterator[tuple[Any, Any]]:
 @pytest.mark.parametrize("seed", range(5))
 def test_whatever_a_run_is_made_of_is_shown_or_refused(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
-    for made in (made_runs.dd(repeats=1), made_runs.randread(repeats=1), made_runs.sio(repeats=1)):
+    for made in map(made_runs.reference, ("dd", "randread", "sio"), (1, 1, 1)):
         folder = made_runs.saved(made, tmp_path)
         whole = [json.loads((folder / name).read_text()) for name in (FILE, conditions.FILE)]
         for _ in range(15):
