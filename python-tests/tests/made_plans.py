@@ -43,6 +43,7 @@ _CASES: dict[str, tuple[Scale, OwnPool | None]] = {
     "of a URL and three mounts": (Scale(), _BOTH),
     "the same, --quick": (Scale(quick=True), _BOTH),
     "of two mounts": (Scale(), _MOUNT),
+    "of these, with 1 GiB of memory here": (Scale(), OwnPool(0, 2, memory=1 << 30)),
 }
 # Of some, what was chosen.
 _CHOSEN: dict[str, dict[str, Choice]] = {
@@ -76,6 +77,7 @@ _CHOSEN: dict[str, dict[str, Choice]] = {
         "--xprtsec --mounts": Choice(
             (64,), mounts=True, sec=("krb5i", "sys"), xprtsec=("none", "tls")
         ),
+        "--sec --xprtsec": Choice((1,), sec=("krb5",), xprtsec=("tls", "mtls")),
         "--xprtsec": Choice((1,), workload=("4k-randread",), xprtsec=("mtls",)),
     },
 }  # fmt: skip

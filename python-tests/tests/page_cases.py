@@ -290,7 +290,7 @@ def _neighbour() -> dict[str, Summary]:
         "p50 of fewer": _few_reads(300),
         "none of four": _few_reads(4),
         "a server has so many threads": threads,
-        "or threads that are so": _under("cached", "dontcache"),
+        "or threads that are so, in the order that was asked for": _under("dontcache", "cached"),
         "readers by a clock": limited,
         "writers alone": only(
             reference("neighbour"), lambda cell: cell.factors["workload"] in writers
@@ -538,6 +538,7 @@ def _latency() -> dict[str, Summary]:
         "repeats do not tell configurations apart": _joined(one, two(hiccup(other, 60))),
         "two without a figure": _joined(hiccup(one, 40), two(hiccup(one, 40))),
         "one without": _joined(hiccup(one, 40), two(one)),
+        "other transports": _joined(*(_over(one, at) for at in ("rdma", "rdma-mount"))),
         "too few I/Os in a repeat are pooled": changed(
             one, lambda cell: _arrived(cell) and cell.repeat == 1, read=few
         ),
@@ -552,6 +553,10 @@ def _latency() -> dict[str, Summary]:
             one, _arrived, arrivals=arrivals(lag=late, full=0.6)
         ),
     }  # fmt: skip
+
+
+def _over(run: Summary, transport: str) -> Summary:
+    return changed(run, factors=lambda cell: {**cell.factors, "transport": transport})
 
 
 def _many_loads() -> Summary:
@@ -600,6 +605,7 @@ def _connections() -> dict[str, Summary]:
     return {
         "the link is full": _curve(capped, _LINK),
         "still rising": _curve({count: count * 50e6 for count in capped}),
+        "still rising, with a full core": _curve({1: 50e6, 4: 200e6}, core=97),
         "one count": _curve({4: 1e9}),
         "two repeats": _curve(capped, repeats=2),
         **{

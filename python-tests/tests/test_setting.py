@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A server's setting as a factor: commands of the user turn it, and put it back."""
 
+import dataclasses
 from collections import Counter
 from itertools import groupby
 from pathlib import Path
@@ -57,6 +58,9 @@ def test_cells_that_differ_in_a_setting_alone_warm_up_together() -> None:
     warm = warm_ups(_cells(Setting("mode", [0, 1, 2], "{mode}"), repeats=2))
     workloads = [cell.spec.factors["workload"] for cell in warm]
     assert sorted(map(str, workloads)) == ["readers", "readers-beside-writer", "writer"]
+    spec = dataclasses.replace(warm[0].spec, seconds=0.5)
+    (short,) = warm_ups([dataclasses.replace(warm[0], spec=spec)])
+    assert (short.spec.seconds, short.spec.options["runtime"]) == (0.5, "500ms")
 
 
 def test_setting_is_turned_for_each_block_and_put_back(tmp_path: Path) -> None:
