@@ -160,6 +160,16 @@ def changed(
     return dataclasses.replace(summary, cells=cells)
 
 
+def part(name: str, **fields: Any) -> Callable[[Cell], Any]:
+    """Return what gives a part of a cell, such as what it read, with other fields like these."""
+
+    def change(cell: Cell) -> Any:
+        found = {one: to(cell) if callable(to) else to for one, to in fields.items()}
+        return getattr(cell, name) and dataclasses.replace(getattr(cell, name), **found)
+
+    return change
+
+
 def placed(summary: Summary, **place: Any) -> Summary:
     """Return a run that was made in another place, or under other conditions there."""
     return dataclasses.replace(summary, place={**summary.place, **place})

@@ -11,7 +11,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import made_runs
-from made_runs import Maker, changed, connections_factors, faster, only, placed, reference, sweep
+from made_runs import (
+    Maker,
+    changed,
+    connections_factors,
+    faster,
+    only,
+    part,
+    placed,
+    reference,
+    sweep,
+)
 
 from nfsmulti.run.plan import crossed
 from nfsmulti.scenario import Scale
@@ -21,7 +31,6 @@ from nfsmulti.summary import (
     Cell,
     Clients,
     Factor,
-    Figures,
     JobRow,
     Parts,
     Restart,
@@ -55,6 +64,11 @@ def _dd() -> dict[str, Summary]:
     uncapped = _run("dd", ({**at, "streams": 1}, {"write": 200e6}),
                     ({**at, "streams": 5}, {"write": 900e6}))  # fmt: skip
     two = _run("dd", ({**at, "streams": 1}, {"write": 2 * 800 << 20}))
+    rates = {(1, 1): 1e8, (1, 5): 1e8, (4, 1): 1e8, (4, 5): 3e8}  # by nconnect and streams
+    by_nconnect = [
+        ({**at, "streams": streams, "nconnect": nconnect}, {"write": rate})
+        for (nconnect, streams), rate in rates.items()
+    ]
     return {
         "an own pool has nothing published": own,
         "unless that is asked for": dataclasses.replace(own, command=f"{own.command} --published"),
@@ -64,7 +78,7 @@ def _dd() -> dict[str, Summary]:
         "dd's time is that of all hosts' streams": placed(two, hosts=_HOSTS, limits={}),
         "one point says what it measured": only(run, lambda cell: cell is run.cells[0]),
         "failed and waiting cells are named": _unrun(),
-        "cells that differ in another factor are no repeats": _by_nconnect(),
+        "cells that differ in another factor are no repeats": _run("dd", *by_nconnect),
         "a further factor is told by its ratio paired by repeat": _by_threads(),
         **{
             f"a file of {size} bytes as one types it": changed(run, command=f"fio --size={size}")
@@ -78,14 +92,6 @@ def _unrun() -> Summary:
     made.add({"client": "capped", "direction": "write", "streams": 1}, write=14.5e6)
     made.unrun({"client": "capped", "direction": "write", "streams": 5}, "failed", "server | gone")
     made.unrun({"client": "capped", "direction": "read", "streams": 1}, "waiting")
-    return made.summary()
-
-
-def _by_nconnect() -> Summary:
-    made = Maker("dd")
-    for nconnect, streams, rate in ((1, 1, 1e8), (1, 5, 1e8), (4, 1, 1e8), (4, 5, 3e8)):
-        factors: dict[str, Factor] = {"client": "pool", "direction": "write", "streams": streams}
-        made.add({**factors, "nconnect": nconnect}, write=rate)
     return made.summary()
 
 
@@ -188,7 +194,7 @@ def _uneven_sio() -> Summary:
 
     return changed(
         sio_of({"direct": 1e8, "concurrent": 1e8}, 1, 32, pattern="sequential", noise=0),
-        read=lambda cell: dataclasses.replace(cell.read, iops=1e4 * at(cell)),
+        read=part("read", iops=lambda cell: 1e4 * at(cell)),
         machine_cpu_s=lambda cell: cell.cpu_s * at(cell),
     )
 
@@ -200,10 +206,8 @@ def _oltp() -> dict[str, Summary]:
     alone, run = _run("oltp", *one), reference("oltp")
     few = only(alone, lambda cell: cell.factors["concurrency"] == 1 and cell.repeat < 3)
 
-    def bins(cell: Cell) -> Figures:
-        assert cell.read
-        told = {"1000000": 98} if cell.repeat == 1 else {"9000000": 2}
-        return dataclasses.replace(cell.read, bins=told)
+    def bins(cell: Cell) -> dict[str, int]:
+        return {"1000000": 98} if cell.repeat == 1 else {"9000000": 2}
 
     same = changed(alone, factors=lambda cell: {**cell.factors, "connections": "pool"})
     return {
@@ -216,7 +220,7 @@ def _oltp() -> dict[str, Summary]:
                 ("the client had a full processor", "pool", 1),
             )
         },
-        "percentiles are of all repeats together": changed(few, read=bins),
+        "percentiles are of all repeats together": changed(few, read=part("read", bins=bins)),
         "the server's are full": placed(changed(run, server=Server(97.0, 8, 0, 0)), kind="pool"),
         "a second kind is needed to compare": alone,
         "a question mark is explained": _joined(alone, same),
@@ -263,8 +267,7 @@ def _under(*levels: Factor) -> Summary:
 def _few_reads(number: int) -> Summary:
     readers = ("readers", "readers-beside-writer")
     cells: list[Any] = [({"workload": one}, {"read": 2e6, "block": 4096}) for one in readers]
-    few = _run("neighbour", *cells)
-    return changed(few, read=lambda cell: dataclasses.replace(cell.read, ops=number))
+    return changed(_run("neighbour", *cells), read=part("read", ops=number))
 
 
 def _neighbour() -> dict[str, Summary]:
@@ -405,9 +408,8 @@ def _beside(alone: Summary, **fields: Any) -> Summary:
     return _joined(alone, more)
 
 
-def _slower(cell: Cell) -> Figures | None:
-    bins = {str(3 * int(ns)): n for ns, n in cell.read.bins.items()} if cell.read else {}
-    return cell.read and dataclasses.replace(cell.read, bins=bins)
+def _slower(cell: Cell) -> dict[str, int]:
+    return {str(3 * int(ns)): n for ns, n in cell.read.bins.items()} if cell.read else {}
 
 
 def _restarted(*restarts: Restart, clients: int = 300) -> Summary:
@@ -428,9 +430,7 @@ def _clients() -> dict[str, Summary]:
         for one in (False, True)
     )  # fmt: skip
     not_held = {"arrivals": Arrivals(100, 90, sustained=False)}
-    held = changed(
-        held, read=lambda cell: dataclasses.replace(cell.read, response={"7000000": 999})
-    )
+    held = changed(held, read=part("read", response={"7000000": 999}))
     reset = "10.0.0.1:/vol1: connection lost with 1 calls outstanding (Connection reset by peer)"
     return {
         "where the rate is not held there is no wait to tell": lost,
@@ -442,7 +442,7 @@ def _clients() -> dict[str, Summary]:
             alone, _most(2), clients=Clients(1000, 123, 0.99, 1.0)
         ),
         "beside busy connections it tells what clients wait, not the neighbours' writes": _beside(
-            alone, read=_slower, write=lambda cell: cell.read
+            alone, read=part("read", bins=_slower), write=lambda cell: cell.read
         ),
         "what a server does to clients that it does not take": changed(
             alone, _most(), clients=Clients(1000, 123, 0.99, 1.0, reset)
@@ -495,11 +495,7 @@ def one_latency(**made: Any) -> Summary:
 
 def hiccup(run: Summary, load: int) -> Summary:
     """Return a run in whose first repeat 2 % of the I/O at one load took 400 ms."""
-
-    def read(cell: Cell) -> Figures:
-        assert cell.read
-        return dataclasses.replace(cell.read, response={**cell.read.response, "400000000": 400})
-
+    read = part("read", response=lambda cell: {**cell.read.response, "400000000": 400})
     return changed(run, lambda cell: (cell.repeat, cell.factors["load"]) == (1, load), read=read)
 
 
@@ -513,18 +509,11 @@ def _latency() -> dict[str, Summary]:
     def two(run: Summary) -> Summary:
         return changed(run, factors=lambda cell: {**cell.factors, "nconnect": 2})
 
-    def arrivals(**fields: Any) -> Callable[[Cell], Arrivals | None]:
-        return lambda cell: cell.arrivals and dataclasses.replace(cell.arrivals, **fields)
-
-    def few(cell: Cell) -> Figures:
-        assert cell.read
-        return dataclasses.replace(cell.read, response={"100000": 900})
-
     late = {"20000": 20000}
     doubtful = Parts({}, {"900000": 1}, {"100001": 1})
     unheld = changed(
         one_latency(), lambda cell: cell.factors["load"] == 80 and cell.repeat > 1,
-        arrivals=arrivals(sustained=False),
+        arrivals=part("arrivals", sustained=False),
     )  # fmt: skip
     return {
         "one configuration": one_latency(),
@@ -540,7 +529,8 @@ def _latency() -> dict[str, Summary]:
         "one without": _joined(hiccup(one, 40), two(one)),
         "other transports": _joined(*(_over(one, at) for at in ("rdma", "rdma-mount"))),
         "too few I/Os in a repeat are pooled": changed(
-            one, lambda cell: _arrived(cell) and cell.repeat == 1, read=few
+            one, lambda cell: _arrived(cell) and cell.repeat == 1,
+            read=part("read", response={"100000": 900}),
         ),
         "drawn without stamps": changed(one, parts=None),
         "drawn by medians of repeats": changed(
@@ -548,9 +538,9 @@ def _latency() -> dict[str, Summary]:
             parts=Parts({"90000000": 20000}, {"2100000": 20000}, {"40000": 20000})),
         "many loads": _many_loads(),
         "the latency is not the server's alone": changed(one, parts=doubtful),
-        "the generator's lag": changed(one, _arrived, arrivals=arrivals(lag=late)),
+        "the generator's lag": changed(one, _arrived, arrivals=part("arrivals", lag=late)),
         "which is no doubt where the depth was used up": changed(
-            one, _arrived, arrivals=arrivals(lag=late, full=0.6)
+            one, _arrived, arrivals=part("arrivals", lag=late, full=0.6)
         ),
     }  # fmt: skip
 

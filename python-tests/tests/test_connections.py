@@ -149,9 +149,6 @@ def test_a_cell_has_one_number_of_connections_everywhere(
         assert {*_COUNTED.findall(text)} <= every, text
 
 
-# --- the report ---
-
-
 # --- what is run ---
 
 

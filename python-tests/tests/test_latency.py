@@ -11,7 +11,7 @@ from typing import Any
 import made_runs
 import pytest
 from conftest import call_harness
-from made_runs import changed, latency
+from made_runs import changed, latency, part
 from run_helpers import made_record
 
 from nfsmulti.errors import HarnessError
@@ -35,8 +35,7 @@ from nfsmulti.run.series import Series
 from nfsmulti.run.start import resumed
 from nfsmulti.scenario import CellSpec, Choice, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.summary import Arrivals, Cell, Figures, Parts, Summary
-from nfsmulti.units import Slo
+from nfsmulti.summary import Arrivals, Cell, Parts, Summary
 from servers.scripted import ScriptedServer
 
 _SEED = 7
@@ -280,70 +279,6 @@ def test_stamps_are_asked_for_where_the_kernel_has_them(tmp_path: Path) -> None:
 # --- how far a configuration is good ---
 
 
-def _one(**made: Any) -> Summary:
-    """Make a run of one configuration."""
-    return latency(**{"nconnect": (1,), **made})
-
-
-def _curve(run: Summary) -> loads.Curve:
-    (curve,) = loads.curves(run)
-    return curve
-
-
-def test_the_load_within_a_limit_is_between_two_that_were_measured() -> None:
-    curve = _curve(_one(noise=0.0))
-    points = curve.points[1]
-    assert [round(rate) for rate, _ in points] == [4000, 8000, 12000, 16000]
-    us = points[2][1] * 1.2
-    curve = dataclasses.replace(curve, slo=Slo(99, us))
-    found = curve.limit
-    assert found
-    assert points[2][0] < found.rate.mean < points[3][0]
-    assert curve.at(found.rate.mean)[1] == pytest.approx(us)
-    assert curve.good == found.rate.median
-    assert (found.met, found.last, found.load) == (True, False, 60)
-
-
-def test_a_limit_that_all_loads_meet_ends_at_the_last_that_was_sustained() -> None:
-    found = _curve(_one(slo="p99:1s", noise=0.0)).limit
-    assert found
-    assert (round(found.rate.mean), found.last, found.load) == (16000, True, 80)
-
-
-def test_the_knee_has_the_highest_power() -> None:
-    curve = _curve(_one(slo="", noise=0.0))
-    best = max(curve.points[1], key=lambda point: point[0] / point[1])
-    assert curve.limit
-    assert curve.limit.rate.mean == best[0]
-
-
-def test_a_load_that_most_repeats_did_not_sustain_is_part_of_no_fit() -> None:
-    run = changed(
-        _one(),
-        lambda cell: cell.factors["load"] == 80 and cell.repeat > 1,
-        arrivals=lambda cell: dataclasses.replace(cell.arrivals, sustained=False),
-    )
-    curve = _curve(run)
-    assert len(curve.points[1]) == 3
-    assert len(curve.lost(80)) == 3
-
-
-def test_two_configurations_are_compared_at_one_load() -> None:
-    one, four = loads.curves(latency(noise=0.0))
-    assert loads.against(one, four, 20_000) is None
-    ratio = loads.against(one, four, 16_000)
-    assert ratio
-    assert ratio.value == pytest.approx((1 - 0.2) / (1 - 0.8), rel=0.01)
-
-
-# --- what is told ---
-
-
-def _responding(cell: Cell, response: dict[str, int]) -> Figures:
-    assert cell.read
-    return dataclasses.replace(cell.read, response=response)
-
-
 def test_what_the_table_has_below_the_answer_is_within_the_limit() -> None:
     """Repeats whose peaks differ reach other rates at one load: of the reference runs as well."""
     folders = [ROOT / "results/reference" / name for name in ("latency", "latency-kernel")]
@@ -366,15 +301,16 @@ def test_a_knee_is_told_of_the_load_that_it_is_at() -> None:
     def rate(cell: Any) -> float:
         return rates.get((cell.repeat, cell.factors["load"]), 0.0)
 
+    def response(cell: Cell) -> dict[str, int]:
+        return {"90000000" if rate(cell) == 18000 else "100000": 20000}
+
     run = changed(
-        _one(slo=""),
+        latency(nconnect=(1,), slo=""),
         lambda cell: rate(cell) > 0,
-        arrivals=lambda cell: dataclasses.replace(cell.arrivals, achieved=rate(cell)),
-        read=lambda cell: _responding(
-            cell, {"90000000" if rate(cell) == 18000 else "100000": 20000}
-        ),
+        arrivals=part("arrivals", achieved=rate),
+        read=part("read", response=response),
     )
-    curve = _curve(run)
+    (curve,) = loads.curves(run)
     assert curve.limit
     assert (curve.limit.rate.median, curve.limit.load) == (11990.0, 60)
 

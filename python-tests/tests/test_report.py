@@ -27,7 +27,7 @@ from nfsmulti.report.answer import Answer, extent, ran
 from nfsmulti.report.pages import REPORTS, write
 from nfsmulti.stats import Sample
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.summary import Cell, Factor, Server, Summary
+from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.texts import Table
 
 _PHONE = 390
@@ -306,6 +306,10 @@ def test_conditions_are_one_line_each() -> None:
     assert "1051846259" not in text
 
 
+def test_a_place_may_be_unknown() -> None:
+    assert conditions.in_short(dataclasses.replace(made_runs.dd(), place={})) == "unknown place"
+
+
 def test_of_a_long_list_the_first_four_are_told() -> None:
     for many, told in ((8, "1; 2; 3; 4; 5; 6; 7; 8"), (9, "1; 2; 3; 4; and more, in ")):
         ((name, said),) = conditions.flat([*range(1, many + 1)], "disks")
@@ -363,23 +367,3 @@ def test_lines_over_time_are_called_as_in_tables() -> None:
     series = section.plots[0].figure.axes[0].get_legend_handles_labels()[1]
     assert "full speed, beside the writer, 64 server threads" in series
     assert "writer, 8 server threads" in series
-
-
-def test_the_servers_cells_are_in_the_order_in_which_one_looks_them_up() -> None:
-    """Not in the random order in which they ran."""
-    told = Server(cpu_percent=97.0, processors=8, dirty_bytes=0, cached_bytes=0)
-    made = made_runs.Maker("sio")
-    for mode, threads in (("direct", 16), ("buffered", 4), ("direct", 4)):
-        made.add({"mode": mode, "threads": threads}, read=1e8)
-    run = made.summary()
-    every = report_of(changed(run, server=told)).partition("## Every cell")[2]
-    assert "“server %” is of the server's 8 processors" in every
-    found = re.findall(r"\| (\w+), threads (\d+) \|", every)
-    assert found == [("buffered", "4"), ("direct", "4"), ("direct", "16")]
-
-
-def test_limits_of_several_places_are_told_in_short() -> None:
-    limits = {"capped": {"link": "1gbit", "per_address": "120mbit"}, "uncapped": {}}
-    summary = placed(made_runs.dd(repeats=1), pool="", limits=limits)
-    assert conditions.in_short(summary) == "lab: link 1 Gbit/s, each address 120 Mbit/s (capped)"
-    assert conditions.in_short(dataclasses.replace(summary, place={})) == "unknown place"

@@ -110,9 +110,6 @@ def test_entries_that_were_not_made_fail_a_cell_that_removes_them(
     assert found.why
 
 
-# --- what it tells ---
-
-
 # --- over nfs-ganesha ---
 
 

@@ -189,6 +189,3 @@ def test_a_lab_has_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert 0 < (cell.server.cpu_percent or 0) < 100
     page = (folder / "report.md").read_text()
     assert re.search(r"server's \d+ processors? and of its processes alone", page)
-
-
-# --- what it tells ---
