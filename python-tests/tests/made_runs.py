@@ -89,7 +89,6 @@ class Maker:
         processors: int = 0,
         noise: float = 0.01,
         paths: Mapping[str, float] | None = None,
-        over_time: bool = False,
     ) -> None:
         """Add the repeats of a cell; rates in bytes per second, CPU in µs per I/O.
 
@@ -105,7 +104,6 @@ class Maker:
             }
             ops = sum(side.ops for side in sides.values())
             rates = {side: figure.bytes_per_s / jobs for side, figure in sides.items()}
-            total = sum(rates.values()) * jobs
             rows = [
                 JobRow(
                     "t", number, rates.get("read", 0), rates.get("read", 0) / block,
@@ -125,7 +123,6 @@ class Maker:
                     machine_cpu_s=self.noisy(2.5 * cpu_us) * ops / 1e6, processors=processors,
                     usr_percent=4.2 * jobs, sys_percent=30.0 * jobs, jobs=rows,
                     paths=dict(paths or {}),
-                    over_time=[self.noisy(total, 0.03) for _ in range(4)] if over_time else [],
                 )
             )  # fmt: skip
 
@@ -246,12 +243,10 @@ def sweep(
     return made.summary()
 
 
-def connections_factors(
-    nconnect: int, limits: str = "pool", transport: str = "tcp", version: str = "3", jobs: int = 1
-) -> dict[str, Factor]:
+def connections_factors(nconnect: int, transport: str = "tcp") -> dict[str, Factor]:
     """Return the factors of a cell of connections."""
     return {
-        "limits": limits, "transport": transport, "version": version, "jobs": jobs,
+        "limits": "pool", "transport": transport, "version": "3", "jobs": 1,
         "nconnect": nconnect, "workload": "64k-read",
     }  # fmt: skip
 
