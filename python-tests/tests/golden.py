@@ -20,6 +20,7 @@ import pytest
 from nfsmulti.stories import SCENARIOS
 
 _COMMAND = "PYTHONPATH=python-tests build/venv/bin/python3 python-tests/tests/golden.py"
+_DRAWN = "  "  # how a line begins that a plot draws
 _BEGIN = 40  # characters of a line that is missing, by which one finds it
 
 
@@ -32,9 +33,10 @@ def plan(story: str) -> tuple[Path, str]:
 def page(story: str) -> tuple[Path, str]:
     """Return what the pages of a story's runs say, and the file where that is kept."""
     run = f"results/reference/{story}"
-    head = ["", f"{run}:", *made_pages.drawn(story)]
-    known = {run: made_pages.told(made_runs.reference(story))}
-    return _file("pages", story), _text(head, made_pages.cases(story), known)
+    told = made_pages.told(made_runs.reference(story), plots=True)
+    drawn = [line for line in told if line.startswith(("plot ", _DRAWN))]
+    known = {run: [line for line in told if not line.startswith(_DRAWN)]}
+    return _file("pages", story), _text(["", f"{run}:", *drawn], made_pages.cases(story), known)
 
 
 def check(kept: tuple[Path, str]) -> None:
@@ -69,10 +71,10 @@ def _text(
 def _unlike(told: Sequence[str], other: Sequence[str]) -> list[str]:
     """Return the lines that are not there, and how those begin that are not here.
 
-    What a plot draws begins with blanks, and is not missed where nothing tells of it.
+    What a plot draws is not missed where nothing tells of it.
     """
-    drawn = any(line.startswith(" " * 2) for line in told)
-    gone = [line for line in other if line not in told and (drawn or line[:2] != " " * 2)]
+    drawn = any(line.startswith(_DRAWN) for line in told)
+    gone = [one for one in other if one not in told and (drawn or not one.startswith(_DRAWN))]
     less = "; ".join(line.strip()[:_BEGIN] for line in gone)
     return [*(line for line in told if line not in other), *[f"(without: {less})"] * bool(gone)]
 

@@ -27,12 +27,6 @@ def cases(name: str) -> dict[str, list[str]]:
     return {promise: told(run, plots="drawn" in promise) for promise, run in runs}
 
 
-def drawn(name: str) -> list[str]:
-    """Return what the plots of a story's reference run draw, whose report.md has the rest."""
-    lines = told(made_runs.reference(name), plots=True)
-    return [line for line in lines if line.startswith(("plot ", " " * 2))]
-
-
 def told(run: Summary, *, plots: bool = False) -> list[str]:
     """Return the lines of a page, but for the figures of each cell and its conditions."""
     values = pages.contents(SCENARIOS[run.scenario].report, run, made_runs.ENVIRONMENT)
