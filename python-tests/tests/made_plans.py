@@ -29,7 +29,7 @@ _URL, _TWO, _URLS, _BOTH, _MOUNT, _RDMA = (
     OwnPool(2, 1),
     OwnPool(6, 0, url_version="4.1"),
     OwnPool(1, 3, "4.2", memory=1 << 30),
-    OwnPool(0, 2),
+    OwnPool(0, 2, memory=3 << 30),
     OwnPool(1, 0, url_version="", url_proto="rdma"),
 )
 # Of every story: how much, and on which pool; None: in the lab.
@@ -43,7 +43,6 @@ _CASES: dict[str, tuple[Scale, OwnPool | None]] = {
     "of a URL and three mounts": (Scale(), _BOTH),
     "the same, --quick": (Scale(quick=True), _BOTH),
     "of two mounts": (Scale(), _MOUNT),
-    "of these, with 1 GiB of memory here": (Scale(), OwnPool(0, 2, memory=1 << 30)),
 }
 # Of some, what was chosen.
 _CHOSEN: dict[str, dict[str, Choice]] = {
