@@ -3,7 +3,7 @@
 
 import errno
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -257,6 +257,53 @@ def test_contradictory_results(testlib: CData) -> None:
                 struct.pack_into(">I", changed, place, word)
                 sound, *_ = decode_results(testlib, expected.procedure, bytes(changed))
                 assert not sound, (expected, place, word)
+
+
+# Of a metadata operation: sizes of the optional attributes in front (RFC 1813, 2.6), which are all
+# that a failure has; and what a success has besides, before and behind them.
+_FATTR, _WCC = (84,), (24, 84)
+_MADE = struct.pack(">I", 1) + opaque(_FILE) + bytes(4)  # a handle, but no attributes
+_META_RESULTS: dict[str, tuple[Sequence[int], bytes, bytes]] = {
+    "GETATTR": ((), bytes(84), b""),
+    "LOOKUP": (_FATTR, opaque(_FILE) + bytes(4), b""),
+    "ACCESS": (_FATTR, b"", bytes(4)),
+    "SETATTR": (_WCC, b"", b""),
+    "CREATE": (_WCC, _MADE, b""),
+    "MKDIR": (_WCC, _MADE, b""),
+    "SYMLINK": (_WCC, _MADE, b""),
+    "REMOVE": (_WCC, b"", b""),
+    "RMDIR": (_WCC, b"", b""),
+    "RENAME": (_WCC * 2, b"", b""),
+    "LINK": (_FATTR + _WCC, b"", b""),
+    "READDIR": (_FATTR, b"", bytes(16)),
+    "FSSTAT": (_FATTR, b"", bytes(52)),
+    "FSINFO": (_FATTR, b"", bytes(48)),
+}
+
+
+def decode_meta(lib: CData, operation: str, sent: bytes) -> tuple[bool, int, int, bool]:
+    """Return whether they are sound, the status, the bytes used, whether it needs more."""
+    status, result, sound = ffi.new("uint32_t *"), zeros("meta_result"), []
+    op = getattr(CONSTANTS, f"META_{operation}")
+    used, more = read(
+        sent, lambda source: sound.append(lib.nfs3_decode_meta(source, op, status, result))
+    )
+    return sound[0], status[0], used, more
+
+
+@pytest.mark.parametrize("name", _META_RESULTS)
+def test_results_for_metadata(testlib: CData, name: str) -> None:
+    """All of them are read, and no more, whichever attributes the server leaves out."""
+    sizes, before, behind = _META_RESULTS[name]
+    for there in product((0, 1), repeat=len(sizes)):
+        given = b"".join(
+            struct.pack(">I", one) + b"\xa5" * size * one
+            for one, size in zip(there, sizes, strict=True)
+        )
+        for status, rest in ((0, before + given + behind), (70, given)):
+            sent = struct.pack(">I", status) + rest
+            found = decode_meta(testlib, name, sent + b"behind")
+            assert found == (True, status, len(sent), False), there
 
 
 def test_status_names(testlib: CData) -> None:
