@@ -19,7 +19,7 @@ from scripted_jobs import Run, go
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import FioResult, OperationStats, Option, PathStats
 from nfsmulti.paths import ROOT
-from servers.scripted import Answer, Nfs, Nfs4, Terms, on
+from servers.scripted import Answer, Nfs, Nfs4, Status, Terms, on
 
 _READ: dict[str, Option] = {"rw": "read", "bs": "16k", "size": "64k", "filename": "f"}
 _TEXTS = ["job", "path", "local", "remote", "transport"]
@@ -154,6 +154,16 @@ def test_a_round_trip_begins_with_the_last_sending(job: Run) -> None:
     assert again.answered is not None
     assert 0.29 < line.rtt_max_us / 1e6 < again.answered - first.time - 0.5
     assert line.rtt_mean_us < line.rtt_max_us
+
+
+def test_a_wait_ends_with_the_first_sending(job: Run) -> None:
+    """What the server puts off three times is another call each time, and no longer waits."""
+    puts_off = on(Nfs.WRITE, Answer(act=False, status=Status.JUKEBOX), first=3)
+    ran = job(puts_off, iodepth=1)
+    (line,) = ran.stats
+    first, *_, last = ran.calls(Nfs.WRITE)[:4]
+    assert first.offset == last.offset
+    assert line.wait_max_us / 1e6 < (last.time - first.time) / 2
 
 
 @pytest.mark.parametrize("slots", [1, 64])
