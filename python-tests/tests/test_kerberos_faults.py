@@ -142,11 +142,12 @@ def test_what_is_denied_for_ever(
 class _LateReply:
     """It denies a call, and sends the reply to one before when the next context is in use.
 
-    A torn reply's first half comes with the reply that makes the context.
+    A torn reply's first half comes with the reply that makes the context. With `denies` the late
+    reply denies its call as well.
     """
 
-    def __init__(self, *, reads: bool, torn: bool):
-        self._reads, self._torn = reads, torn
+    def __init__(self, *, reads: bool, torn: bool = False, denies: bool = False):
+        self._reads, self._torn, self._denies = reads, torn, denies
         self._late: Record | None = None
         self._denied = self._asked = False
         self.sent = False
@@ -169,6 +170,10 @@ class _LateReply:
     def _send(self) -> None:
         assert self._late
         self.sent, connection = True, self._late.connection
+        if self._denies:
+            assert self._late.call
+            self._late.call.deny(CREDPROBLEM)
+            return
         connection.send_stream(connection.client, self._rest or record(self._late.data))
         for reply in self._waiting:
             reply.go_on()
@@ -210,6 +215,16 @@ def test_a_reply_to_a_call_of_the_context_before(
     result = client.well(**{**VERIFIED, "rw": rw}, security=flavor)
     (line,) = result.stats
     assert (late.sent, line.contexts, line.errors, line.retransmissions) == (True, 2, 0, 0)
+
+
+def test_a_denial_of_the_context_before(client: Client, proxy: RecordProxy) -> None:
+    """The context that is in use by then serves on."""
+    late = _LateReply(reads=False, denies=True)
+    proxy.calls, proxy.replies = late.calls, late.replies
+    result = client(**VERIFIED)
+    done(result)
+    (line,) = result.stats
+    assert (late.sent, line.contexts, line.errors) == (True, 2, 0)
 
 
 def test_a_call_is_denied_for_ever(client: Client, proxy: RecordProxy) -> None:
