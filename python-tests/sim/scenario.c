@@ -322,6 +322,8 @@ static void count(void)
 		job.result->reconnects += (uint32_t)counters->reconnects;
 		job.result->retransmissions += (uint32_t)counters->retransmissions;
 		job.result->rewritten += counters->rewritten_bytes;
+		job.result->contexts += counters->security.count;
+		job.result->making += counters->security.time;
 		job.result->rtts += (uint32_t)group->conns[i]->latency.rtt.count;
 	}
 }

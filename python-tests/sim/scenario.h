@@ -95,6 +95,8 @@ struct scenario_result {
 	uint32_t reconnects, retransmissions, rtts, lines, calls;
 	uint32_t unheard;  /* times that the engine asked since when an address was not heard */
 	uint32_t connects; /* how often the engine has begun to connect */
+	uint32_t contexts; /* of Kerberos, that were made */
+	uint64_t making;   /* ns that this took */
 	uint64_t connected[64];	  /* the first of these, in ns since I/O began */
 	uint64_t began;		  /* ns from the first connection's beginning to the last one's */
 	uint64_t took;		  /* ns of I/O, with the sync */

@@ -308,6 +308,19 @@ def test_a_call_is_sent_again_once_no_key_can_verify_its_reply(
     assert ran.result.took < seconds * SECOND
 
 
+def test_the_time_of_all_contexts_is_told(scenario: Scenarios) -> None:
+    """In a simulated network each one after the first takes about as long as the next."""
+    forgets: Fate = {"act": Act.CONTEXTS}
+    jobs = (
+        scenario(on(_W, forgets, every=4, last=last), depth=1, service=1) for last in (4, 8, 12)
+    )
+    made = [(ran.result.contexts, ran.result.making / SECOND) for ran in jobs]
+    (two, once), (three, twice), (four, thrice) = made
+    assert (two, three, four) == (2, 3, 4)
+    assert twice - once == pytest.approx(thrice - twice, rel=0.5)
+    assert twice > once > 0
+
+
 # Of 16 clients, in seconds: they follow from the clients' numbers, and so are the same in each run.
 _PAUSES = (
     0.137, 0.201, 0.207, 0.344, 0.346, 0.456, 0.479, 0.561,
