@@ -749,6 +749,7 @@ def test_a_server_that_forgets_handles(client: FioRunner, server: ScriptedServer
         {"rw": "read", "meta_verify": 1, "meta_write": "link"},
         {"rw": "randtrim"},
         {"rw": "write", "filename": "."},
+        {"rw": "write", "filename": ".hidden"},
     ):
         job = {**_JOB, "size": 100, "dir_entries": 20, **how}
         assert _operations(client(pool=server.pool(version=4), **job))[0] == 100
