@@ -89,25 +89,35 @@ def test_clients_have_metadata_operations(export: Place) -> None:
 # --- who they are ---
 
 
-@pytest.mark.parametrize("version", [3, 4])
-def test_a_user_a_group_and_an_address_are_one_clients_alone(job: Run, version: int) -> None:
+@pytest.mark.parametrize(
+    ("version", "each"), [(3, "uid gid"), (4, "uid gid"), (3, "uid"), (3, "gid")]
+)
+def test_a_user_a_group_and_an_address_are_one_clients_alone(
+    job: Run, version: int, each: str
+) -> None:
     """Two jobs: the clients of the second one go on. Names are asked as the first client of each.
 
     There are fewer addresses than clients; no client has the further groups of this process.
     """
-    uid, gid = os.geteuid(), os.getegid()
+    own = {"uid": os.geteuid(), "gid": os.getegid()}
+    uid, gid = own.values()
+    numbers = {name: f"{own[name]}+" for name in each.split()}
+    by_user, by_group = ("uid" in each), ("gid" in each)
     outcome = job(
         version=version, nclients=3, numjobs=2, filename="r", iodepth=3, client_name="m%d",
-        url={"uid": f"{uid}+", "gid": f"{gid}+", "localaddr": "127.0.1.0/30+127.0.2.5-127.0.2.6"},
+        url={**numbers, "localaddr": "127.0.1.0/30+127.0.2.5-127.0.2.6"},
         enter=[] if uid else ["setpriv", "--groups", "5,6", "--"],
         **READING,
     )  # fmt: skip
     addresses = ["127.0.1.1", "127.0.1.2", "127.0.2.5", "127.0.2.6"]
     calls = outcome.calls(Nfs4.READ if version == 4 else Nfs.READ)
     who = {(call.credentials, call.client[0]) for call in calls}
-    assert who == {(Credentials(f"m{n}", uid + n, gid + n, ()), addresses[n % 4]) for n in range(6)}
+    assert who == {
+        (Credentials(f"m{n}", uid + n * by_user, gid + n * by_group, ()), addresses[n % 4])
+        for n in range(6)
+    }
     names = outcome.calls(Nfs4.LOOKUP, Nfs.LOOKUP)
-    assert {call.credentials.uid for call in names} == {uid, uid + 3}
+    assert {call.credentials.uid for call in names} == {uid, uid + 3 * by_user}
 
 
 @pytest.mark.parametrize("options", [{}, {"rw": "randrw", "loops": 3, "iodepth": 3}])
