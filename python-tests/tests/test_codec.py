@@ -262,10 +262,10 @@ def test_contradictory_results(testlib: CData) -> None:
 # Of a metadata operation: sizes of the optional attributes in front (RFC 1813, 2.6), which are all
 # that a failure has; and what a success has besides, before and behind them.
 _FATTR, _WCC = (84,), (24, 84)
-_MADE = struct.pack(">I", 1) + opaque(_FILE) + bytes(4)  # a handle, but no attributes
+_MADE = struct.pack(">I", 1) + xdr(_FILE) + bytes(4)  # a handle, but no attributes
 _META_RESULTS: dict[str, tuple[Sequence[int], bytes, bytes]] = {
     "GETATTR": ((), bytes(84), b""),
-    "LOOKUP": (_FATTR, opaque(_FILE) + bytes(4), b""),
+    "LOOKUP": (_FATTR, xdr(_FILE) + bytes(4), b""),
     "ACCESS": (_FATTR, b"", bytes(4)),
     "SETATTR": (_WCC, b"", b""),
     "CREATE": (_WCC, _MADE, b""),

@@ -172,7 +172,7 @@ class _LateReply:
         self.sent, connection = True, self._late.connection
         if self._denies:
             assert self._late.call
-            self._late.call.deny(CREDPROBLEM)
+            self._late.call.deny(AuthStat.CREDPROBLEM)
             return
         connection.send_stream(connection.client, self._rest or record(self._late.data))
         for reply in self._waiting:
@@ -221,9 +221,7 @@ def test_a_denial_of_the_context_before(client: Client, proxy: RecordProxy) -> N
     """The context that is in use by then serves on."""
     late = _LateReply(reads=False, denies=True)
     proxy.calls, proxy.replies = late.calls, late.replies
-    result = client(**VERIFIED)
-    done(result)
-    (line,) = result.stats
+    (line,) = client.well(**VERIFIED).stats
     assert (late.sent, line.contexts, line.errors) == (True, 2, 0)
 
 
