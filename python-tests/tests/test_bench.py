@@ -18,7 +18,7 @@ from conftest import call_harness
 from engine_helpers import anybody_names, eventually
 from rich.console import Console
 
-from nfsmulti.bench import cost, peers
+from nfsmulti.bench import command, cost
 from nfsmulti.bench.command import OnSink, choose, choose_cores
 from nfsmulti.bench.cost import (
     CLIENT_COST,
@@ -297,7 +297,7 @@ def test_a_yardstick_is_measured(build_dir: Path, tmp_path: Path) -> None:
     headers = [f"-I{ROOT}/engine/fio", f"-I{fio}"]
     argv = [compiler, *_FLAGS, *headers, "-o", str(library), str(tmp_path / "y.c")]
     run(argv, timeout=60).check()
-    added = dict([peers.other_engine(library)])
+    added = dict([command.other_engine(library)])
     assert [*added] == [YARDSTICK]
     found = _on_sink(Case("randread", "4k", 8), YARDSTICK, tmp_path, **added)
     assert found.status == "done", found.why
@@ -313,11 +313,11 @@ def test_a_peer_is_built_in_its_own_folder(tmp_path: Path, monkeypatch: pytest.M
         ran.append((name, cwd))
         return Completed([*argv], 0, answers.get(name, ""), "")
 
-    monkeypatch.setattr(peers, "run", run)
-    assert peers.peer_fio(print) == tmp_path / "fio"
+    monkeypatch.setattr(command, "run", run)
+    assert command.peer_fio(print) == tmp_path / "fio"
     assert ran[-3:] == [("sh", None), ("configure", tmp_path), ("make", tmp_path)]
     answers["fio"] = "\tnetsplice\n\tnfs\n"
-    assert str(peers.peer_fio(print)) == find("fio")
+    assert str(command.peer_fio(print)) == find("fio")
 
 
 def test_a_sink_that_ends_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,20 +6,23 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import fnmatch
+import hashlib
 import os
+import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from nfsmulti.bench import cost, peers, stall
+from nfsmulti.bench import cost, stall
 from nfsmulti.bench.cost import Case, Timing
 from nfsmulti.bench.sink import Sink
 from nfsmulti.errors import HarnessError
 from nfsmulti.kept import own_folder
-from nfsmulti.paths import COMMAND, RESULTS, shown
+from nfsmulti.paths import BUILD, COMMAND, RESULTS, ROOT, shown
+from nfsmulti.processes import find, run
 from nfsmulti.report import pages
 from nfsmulti.run import runner
 from nfsmulti.run.place import Target, asked
@@ -102,6 +105,72 @@ def _core(cpu: int) -> str:
         return (_TOPOLOGY / f"cpu{cpu}/topology/thread_siblings_list").read_text().strip()
     except OSError:
         return str(cpu)
+
+
+# --- the engines beside ours: fio's own nfs engine, or one that a user names ---
+
+_ASK_SECONDS = 20.0
+_FETCH_SECONDS = 300.0
+_BUILD_SECONDS = 900.0
+_PEERS = BUILD / "peers"
+_FETCH = ROOT / "cmake/fio-headers.sh"
+# What ./configure finds out by itself is left to it; libnfs alone has to be asked for.
+_CONFIGURE = "--enable-libnfs"
+
+
+def peer_fio(say: Callable[[str], None]) -> Path:
+    """Return a fio of the installed version that has an `nfs` engine. Raises HarnessError.
+
+    Where the distribution's has none it is built, once, from its source package with the
+    distribution's libnfs; `say` tells of the work.
+    """
+    installed = Path(find("fio"))
+    if _has_engine(installed):
+        return installed
+    if not any(_PEERS.glob("*/fio")):
+        say("fetching the source of the installed fio and building its nfs engine, once")
+    fetch = ["sh", str(_FETCH), str(installed), str(_PEERS), "cmake", "whole"]
+    said = run(fetch, timeout=_FETCH_SECONDS)
+    if said.status != 0:
+        raise HarnessError(
+            f"fio's nfs engine: {said.stderr.strip().partition(':')[0] or 'no source in time'}",
+            "put a fio first in PATH that has it: fio --enghelp lists nfs",
+        )
+    tree = Path(said.stdout.split(maxsplit=2)[2].strip())
+    if (tree / "fio").exists():
+        return tree / "fio"
+    configured = run([str(tree / "configure"), _CONFIGURE], timeout=_BUILD_SECONDS, cwd=tree)
+    if not re.search(r"^NFS engine\s+yes", configured.check().stdout, re.MULTILINE):
+        raise HarnessError("fio's nfs engine needs libnfs", "apt-get install libnfs-dev")
+    run(["make", f"-j{os.cpu_count()}", "fio"], timeout=_BUILD_SECONDS, cwd=tree).check()
+    return tree / "fio"
+
+
+def other_engine(file: Path) -> tuple[str, Path]:
+    """Return what an engine is called here, OTHER where it is a build of ours; and its whole path.
+
+    Raises HarnessError where fio, which is asked, does not load it.
+    """
+    what = "there is no such file"
+    if file.is_file():
+        asked = [find("fio"), f"--enghelp=./{file.name}"]
+        said = run(asked, timeout=_ASK_SECONDS, cwd=file.parent)
+        if said.status == 0:
+            ours = re.search(r"^\s*stats_file\b", said.stdout, re.MULTILINE)
+            return cost.OTHER if ours else cost.YARDSTICK, file.absolute()
+        why = re.search(r"^nfsmulti: (.*?)(;|$)", said.stderr, re.MULTILINE)
+        what = why[1] if why else "fio does not load it"
+    raise HarnessError(f"--engine {shown(file)}: {what}", "name one that is compiled for this fio")
+
+
+def fingerprint(build: Path) -> str:
+    """Tell a build from others, as "sha256 2c26b46b68ff"."""
+    return f"sha256 {hashlib.sha256(build.read_bytes()).hexdigest()[:12]}"
+
+
+def _has_engine(fio: Path) -> bool:
+    engines = run([str(fio), "--enghelp"], timeout=_ASK_SECONDS).stdout
+    return re.search(r"^\s*nfs\s*$", engines, re.MULTILINE) is not None
 
 
 # --- where fio runs: on a core of its own ---
@@ -192,15 +261,15 @@ def client_cost(engine: Path | None, **given: Any) -> None:
     """Measure beside fio's own nfs engine, and an engine of the user's, run by run."""
     options = Options(**given)
     cases = options.chosen(cost.CLIENT_COST)
-    other = dict([peers.other_engine(engine)] if engine else [])
+    other = dict([other_engine(engine)] if engine else [])
     place = OnSink(choose_cores())
     plain = cost.OTHER not in other and any(
         not case.version and not case.operation for case in cases
     )
-    peer = peers.peer_fio(_out.print) if plain else None
+    peer = peer_fio(_out.print) if plain else None
     about = place.about
     for name, file in other.items():
-        about[name] = f"{shown(file)} ({peers.fingerprint(file)})"
+        about[name] = f"{shown(file)} ({fingerprint(file)})"
     specs = [spec for case in cases for spec in cost.client_cost(case, options.timing, peer, other)]
     measure("client-cost", options, specs, place, about)
 

@@ -245,17 +245,17 @@ class Pair:
 
     def ratio(self, figure: Figure) -> Ratio | None:
         """Return a figure of ours as a ratio to theirs; None where no repeat has both."""
-        figures: dict[str, Take] = {"cpu": self.cost, "rate": measures.IOPS, "p50": _p50}
+        figures: dict[str, Take] = {
+            "cpu": self.cost,
+            "rate": measures.IOPS,
+            "p50": measures.MEASURES["p50 ms"],
+        }
         return cells.ratio(self.ours, self.theirs, figures[figure])
 
     def value(self) -> float:
         """Return the ratio of CPU time per operation, by which workloads are ranked."""
         ratio = self.ratio("cpu")
         return ratio.value if ratio else 0.0
-
-
-def _p50(cell: Cell) -> float | None:
-    return cells.percentile_of([cell], 50)
 
 
 def pairs_of(summary: Summary) -> list[Pair]:
@@ -391,4 +391,4 @@ _TITLES = {
     "client-cost": "CPU per operation beside another engine",
     "mount": "CPU per operation beside fio's io_uring engine, on one file",
 }
-REPORTS = {name: Report(name, title, _FACTORS, _tell) for name, title in _TITLES.items()}
+REPORTS = {name: Report(title, _FACTORS, _tell) for name, title in _TITLES.items()}

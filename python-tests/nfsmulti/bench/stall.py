@@ -196,7 +196,6 @@ _READING = [
     "Latency is fio's lat here; the table of every cell has clat (from sending to completion) too.",
 ]
 REPORT = Report(
-    "stall",
     "Latency of a server that stalls: what users see, and what is reported",
     ("workload", "clock", "process", "iodepth"),
     _tell,

@@ -105,7 +105,6 @@ class Report:
     `over_time` chooses the cells that are drawn second by second.
     """
 
-    name: str
     about: str
     factors: tuple[str, ...] | None
     tell: Callable[[Summary], Told]

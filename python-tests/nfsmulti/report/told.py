@@ -587,7 +587,6 @@ def report_of(story: Story) -> Report:
     """Return the report of a story that is data."""
     shown = story.page
     return Report(
-        story.name,
         shown.about,
         factors=None if shown.any_factors else (*story.factors, *story.of_some),
         tell=partial(_tell, story),
