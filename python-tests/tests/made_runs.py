@@ -147,10 +147,14 @@ def only(summary: Summary, where: Callable[[Cell], bool]) -> Summary:
 def changed(
     summary: Summary, where: Callable[[Cell], bool] = lambda _: True, **fields: Any
 ) -> Summary:
-    """Return a run of which some cells, or all, have other fields: values, or what a cell gives."""
+    """Return a run of which some cells, or all, have other fields: values, or what a cell gives.
+
+    Of `factors` those are kept that are not given.
+    """
 
     def change(cell: Cell) -> Cell:
         found = {name: to(cell) if callable(to) else to for name, to in fields.items()}
+        found["factors"] = {**cell.factors, **found.get("factors", {})}
         return dataclasses.replace(cell, **found)
 
     cells = [change(cell) if where(cell) else cell for cell in summary.cells]

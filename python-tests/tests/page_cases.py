@@ -209,7 +209,7 @@ def _oltp() -> dict[str, Summary]:
     def bins(cell: Cell) -> dict[str, int]:
         return {"1000000": 98} if cell.repeat == 1 else {"9000000": 2}
 
-    same = changed(alone, factors=lambda cell: {**cell.factors, "connections": "pool"})
+    same = changed(alone, factors={"connections": "pool"})
     return {
         **{
             f"{words}, in {part:.0%} of all cells": placed(_full(run, part), kind=kind)
@@ -257,10 +257,7 @@ def _neighbours() -> Summary:
 def _under(*levels: Factor) -> Summary:
     """Make a run of neighbour under two values of a setting of the server."""
     at = dict(zip((8, 64), levels, strict=True))
-    run = changed(
-        _neighbours(),
-        factors=lambda cell: {**cell.factors, "threads": at[cell.factors["threads"]]},
-    )
+    run = changed(_neighbours(), factors=lambda cell: {"threads": at[cell.factors["threads"]]})
     return placed(run, setting={"name": "threads", "values": [*levels]})
 
 
@@ -275,7 +272,7 @@ def _neighbour() -> dict[str, Summary]:
 
     def by_a_clock(cell: Cell) -> dict[str, Factor]:
         workload = str(cell.factors["workload"])
-        return {**cell.factors, "workload": workload.replace("readers", "readers-limited")}
+        return {"workload": workload.replace("readers", "readers-limited")}
 
     def last(cell: Cell) -> bool:
         beside = cell.factors == {"workload": "readers-beside-writer", "threads": 64}
@@ -312,7 +309,7 @@ def _security() -> dict[str, Summary]:
     some = only(pool, lambda cell: cell.factors["flavor"] in ("sys", "krb5p"))
     mounts = changed(
         some,
-        factors=lambda cell: {**cell.factors, "client": "mount"},
+        factors={"client": "mount"},
         machine_cpu_s=lambda cell: 2 * cell.machine_cpu_s,  # else they could be taken for ours
     )
     mounted = _joined(pool, mounts)
@@ -337,7 +334,7 @@ def _security() -> dict[str, Summary]:
 
 def _metadata() -> dict[str, Summary]:
     made, two = reference("metadata"), creates({1: 9000}, {4: 3000}, repeats=2)
-    later = changed(made, factors=lambda cell: {**cell.factors, "version": "4.1"})
+    later = changed(made, factors={"version": "4.1"})
     return {
         "versions of an operation stand side by side": _joined(made, later),
         "mounts are compared at their best": creates({1: 9000}, {1: 1000, 4: 3000, 16: 2500}),
@@ -402,10 +399,7 @@ def _most(repeat: int | None = None) -> Callable[[Cell], bool]:
 
 def _beside(alone: Summary, **fields: Any) -> Summary:
     """Add the cells of 1,000 clients beside 8 busy connections, with other fields."""
-    more = changed(
-        only(alone, _most()), factors=lambda cell: {**cell.factors, "neighbours": 8}, **fields
-    )
-    return _joined(alone, more)
+    return _joined(alone, changed(only(alone, _most()), factors={"neighbours": 8}, **fields))
 
 
 def _slower(cell: Cell) -> dict[str, int]:
@@ -418,17 +412,16 @@ def _restarted(*restarts: Restart, clients: int = 300) -> Summary:
         only(reference("clients"), _most()),
         restart=lambda cell: restarts[min(cell.repeat, len(restarts)) - 1],
         clients=Clients(clients, clients, 1.0, 1.0),
-        factors=lambda cell: {**cell.factors, "clients": clients},
+        factors={"clients": clients},
     )
 
 
 def _clients() -> dict[str, Summary]:
     alone = reference("clients")
     lost, held = (
-        changed(alone, arrivals=Arrivals(100, 90, sustained=one),
-                factors=lambda cell: {**cell.factors, "rate": 90})
+        changed(alone, arrivals=Arrivals(100, 90, sustained=one), factors={"rate": 90})
         for one in (False, True)
-    )  # fmt: skip
+    )
     not_held = {"arrivals": Arrivals(100, 90, sustained=False)}
     held = changed(held, read=part("read", response={"7000000": 999}))
     reset = "10.0.0.1:/vol1: connection lost with 1 calls outstanding (Connection reset by peer)"
@@ -507,7 +500,7 @@ def _latency() -> dict[str, Summary]:
     one, other = (one_latency(slo="p99:3ms", seed=seed) for seed in (1, 2))
 
     def two(run: Summary) -> Summary:
-        return changed(run, factors=lambda cell: {**cell.factors, "nconnect": 2})
+        return changed(run, factors={"nconnect": 2})
 
     late = {"20000": 20000}
     doubtful = Parts({}, {"900000": 1}, {"100001": 1})
@@ -527,7 +520,9 @@ def _latency() -> dict[str, Summary]:
         "repeats do not tell configurations apart": _joined(one, two(hiccup(other, 60))),
         "two without a figure": _joined(hiccup(one, 40), two(hiccup(one, 40))),
         "one without": _joined(hiccup(one, 40), two(one)),
-        "other transports": _joined(*(_over(one, at) for at in ("rdma", "rdma-mount"))),
+        "other transports": _joined(
+            *(changed(one, factors={"transport": at}) for at in ("rdma", "rdma-mount"))
+        ),
         "too few I/Os in a repeat are pooled": changed(
             one, lambda cell: _arrived(cell) and cell.repeat == 1,
             read=part("read", response={"100000": 900}),
@@ -543,10 +538,6 @@ def _latency() -> dict[str, Summary]:
             one, _arrived, arrivals=part("arrivals", lag=late, full=0.6)
         ),
     }  # fmt: skip
-
-
-def _over(run: Summary, transport: str) -> Summary:
-    return changed(run, factors=lambda cell: {**cell.factors, "transport": transport})
 
 
 def _many_loads() -> Summary:
@@ -658,10 +649,7 @@ def _of_two_paths() -> Summary:
     command = "fio --ioengine=external:/e.so --spread=roundrobin --pool=nfs://10.0.0.1/v"
     one, two = {"10.0.0.1": 1.0}, {"10.0.0.1": 0.5, "10.0.0.2": 0.5}
     several = _curve({1: 800e6, 2: 1200e6}, paths=two)
-    alone = changed(
-        _curve({1: 400e6}, paths=one), factors=lambda cell: {**cell.factors, "paths": 1},
-        command=command,
-    )  # fmt: skip
+    alone = changed(_curve({1: 400e6}, paths=one), factors={"paths": 1}, command=command)
     return _joined(changed(several, command=f"{command},nfs://10.0.0.2/v"), alone)
 
 
