@@ -11,6 +11,7 @@ import numpy as np
 import page_cases
 from matplotlib.axes import Axes
 from matplotlib.container import BarContainer, ErrorbarContainer
+from matplotlib.patches import Patch
 
 from nfsmulti.report import pages
 from nfsmulti.report.story import Section
@@ -40,7 +41,7 @@ def told(run: Summary, *, plots: bool = False) -> list[str]:
 
 
 def _section(one: Section, *, plots: bool) -> Iterator[str]:
-    yield f"## {one.title}"
+    yield f"## {one.title}{' (folded)' * one.folded}"
     yield from [*one.words, *(f"- {words}" for words in one.points)]
     for table in one.tables:
         yield from _table(table)
@@ -61,7 +62,9 @@ def _drawn(axes: Axes) -> Iterator[str]:
     yield f"  {axes.get_xlabel()}; {axes.get_ylabel()} ({scales})"
     for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
         if isinstance(handle, BarContainer):
-            points = [f"{bar.get_height():.3g}" for bar in handle]
+            points = [f"{bar.get_x():.3g}: {bar.get_height():.3g}" for bar in handle]
+        elif isinstance(handle, Patch):
+            points = ["a band"]
         else:
             line: Any = handle[0] if isinstance(handle, ErrorbarContainer) else handle
             at = zip(np.asarray(line.get_xdata()), np.asarray(line.get_ydata()), strict=True)

@@ -455,7 +455,7 @@ def _restarts() -> dict[str, Summary]:
         return dataclasses.replace(held_up, **fields)
 
     return {
-        "absent clients are why new ones waited": _restarted(but(back_s=last_late)),
+        "drawn: absent clients are why new ones waited": _restarted(but(back_s=last_late)),
         "they are not where these did not wait": _restarted(but(waited_s=[0.1, 0.1])),
         "in one repeat": _restarted(held_up, but(waited_s=[0.1] * 2), held_up),
         "nor where one that was known did not return either in a repeat": _restarted(

@@ -94,6 +94,12 @@ def test_connections_follow_from_how_jobs_use_their_paths(
             assert mounted.connections == several
 
 
+def test_a_count_of_the_storys_keeps_another_factors_beside_it() -> None:
+    (cell, *_) = changed(made_runs.reference("security"), factors={"nconnect": 2}).cells
+    told = cells_of.told(cell, ("connections", "nconnect"))
+    assert told == {"connections": cell.connections, "nconnect": 2}
+
+
 _COUNTED = re.compile(r"\b(\d+)(?: capped)? connections?\b")
 
 
