@@ -6,8 +6,6 @@ faults in faults.json, from 1. A fault is found if what it names fails: tests, o
 within 2000 jobs. It ends with status 1 where one was not found.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """fio's jobs with the engine, as tests start them, here or as a lab's clients."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -9,8 +9,6 @@ of these in each section, made from the sources that the line above it names. Wh
 said, or a message holds no remedy, a row of the page's other tables says it.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

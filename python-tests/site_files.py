@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Hooks of MkDocs: what docs/ links to beside it is part of the site."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -4,8 +4,6 @@
 A later harness may add fields, so that unknown ones are allowed.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import types

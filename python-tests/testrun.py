@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """./nfsmulti test: pytest in parts, each with its time; all run, whatever fails."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

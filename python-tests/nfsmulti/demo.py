@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """./nfsmulti demo: where it runs. What runs, and what that shows, is the story in showcase.py."""
 
-from __future__ import annotations
-
 import functools
 import secrets
 from collections.abc import Callable

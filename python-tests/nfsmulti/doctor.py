@@ -6,8 +6,6 @@ cannot use, no job could. Beside that a port is tried, which tells how far away 
 hung one from a firewall; and RDMA's port, since names go by TCP.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

@@ -4,8 +4,6 @@
 That is the engine's own client, over whatever the pool says; the harness needs none of its own.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

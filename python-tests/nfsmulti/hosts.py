@@ -9,8 +9,6 @@ What a host's jobs write has a name of its own, so that no two hosts write the s
 itself does for that (unique_filename) depends on the address of its client.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import re
 import socket

@@ -5,8 +5,6 @@ And what a doctor finds of it: fio and engine, limits, RDMA devices, and the way
 is what TCP's buffers must hold for its round trip, and what the links carry.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Where the project keeps its things, and how files there are written, read and named."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

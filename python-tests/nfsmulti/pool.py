@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The paths of a pool: as the engine's own programs read and reach them, and as mount(8) does."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What fio runs for a combination of factors, where, and what of it a user chooses."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Tables and bars in a terminal, by rich."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import rich.table

@@ -8,8 +8,6 @@ The limits are those of the publications in their proportion, at a half (dd) or 
 rates, which any machine carries.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 

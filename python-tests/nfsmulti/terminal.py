@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What stands in others' text, and a terminal or a page would obey: it is shown instead."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

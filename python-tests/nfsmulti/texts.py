@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Figures, sentences and tables as we write them, in a terminal and on pages."""
 
-from __future__ import annotations
-
 import datetime
 import math
 import re

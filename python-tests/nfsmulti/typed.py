@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Files of others: read up to a limit, and as the dataclasses that their JSON was made of."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

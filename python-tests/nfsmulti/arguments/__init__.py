@@ -5,8 +5,6 @@
 arguments, and the modules that carry commands out, are in commands.toml; __main__.py imports these.
 """
 
-from __future__ import annotations
-
 import shutil
 import sys
 import textwrap

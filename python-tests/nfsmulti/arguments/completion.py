@@ -4,8 +4,6 @@
 By shtab, out of the parsers that read the arguments. The packages have it for bash and zsh.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from typing import Any

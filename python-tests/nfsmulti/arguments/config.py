@@ -4,8 +4,6 @@
 A key is an option without its dashes, and true stands for one without a value.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import tomllib

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """How a command's arguments are read, and what a user reads who mistypes one."""
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import itertools

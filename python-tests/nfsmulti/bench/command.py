@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """./nfsmulti bench: client-cost and stall. The cells of their stories, in turn."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import fnmatch

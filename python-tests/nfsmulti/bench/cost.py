@@ -6,8 +6,6 @@ What is told are ratios, run by run. Until 0.7.0 there was also a bench `mount`,
 their pages still.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import statistics
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """nfs-sink, the server that costs next to nothing, as an object that ends it."""
 
-from __future__ import annotations
-
 import json
 import os
 import select

@@ -4,8 +4,6 @@
 A scenario's baseline is named in results/SCENARIO/baseline, relative to that folder.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -9,8 +9,6 @@ pairs.py says which cells belong together, reliability.py whether the machines a
 forms.py how it is written.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import sys

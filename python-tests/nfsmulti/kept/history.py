@@ -6,8 +6,6 @@ a run changes it where the ratio to all repeats of the level is significant, cor
 number of runs, and beyond 5 %. A run on a busy machine neither changes a level nor belongs to it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

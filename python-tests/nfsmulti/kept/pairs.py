@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Which cells of two runs belong together, and whether the runs can be compared at all."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 What two runs are often compared for is no reason for doubt: another engine, server or pool.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """./nfsmulti lab: start, stop, status, exec, run, kernel."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

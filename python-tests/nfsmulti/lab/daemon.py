@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A program of a lab that serves until it is stopped, and can be started again."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

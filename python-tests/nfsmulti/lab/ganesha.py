@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a lab exports, and one nfs-ganesha that does: its configuration, its process, its log."""
 
-from __future__ import annotations
-
 import functools
 import re
 import string

@@ -6,8 +6,6 @@ speaks both. The guest sees the machine's whole file system and can change nothi
 is Debian 13's under QEMU (kernels.py).
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

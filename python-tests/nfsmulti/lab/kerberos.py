@@ -4,8 +4,6 @@
 All lies in the lab's folder; no file of the system's is read or written.
 """
 
-from __future__ import annotations
-
 import string
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

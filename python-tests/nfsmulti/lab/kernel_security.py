@@ -5,8 +5,6 @@ Its server takes sys, and all flavors of what is asked for, for which programs o
 mounts. Keys lie in the guest's memory.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

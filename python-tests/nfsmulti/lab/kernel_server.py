@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The kernel's NFS server in the guest: what its export takes, and its programs."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A lab's network: limits of rates, and a server's and a client's namespace, joined by one link."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

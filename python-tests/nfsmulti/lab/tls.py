@@ -4,8 +4,6 @@
 The certificates are an authority's, and those that it or another one signs.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

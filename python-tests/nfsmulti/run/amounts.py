@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """How much every cell moves where a user says so, and what of it a server's memory holds."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import re

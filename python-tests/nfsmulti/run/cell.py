@@ -4,8 +4,6 @@
 The last part makes the entries of a metadata cell before it, and removes them after it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

@@ -6,8 +6,6 @@ processes of a machine share. The new clients are a second fio, which begins whe
 done and may outlast the cell's own fio.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import re

@@ -7,8 +7,6 @@ was killed is found by that. That file proves nothing: whoever hands on a folder
 proof lies on the server: in the directory is another, empty one, whose name is the run's secret.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import itertools

@@ -5,8 +5,6 @@ It has sums of ms since each mount was made (fs/nfs/super.c, net/sunrpc/stats.c)
 of them, and no percentiles. psutil does not read it; nfs-utils' mountstats is a program alone.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Callable, Sequence

@@ -7,8 +7,6 @@ picture; others above it would tell nothing. Before each load the server has cau
 was asked of it: a probe is as fast as the fastest so far.
 """
 
-from __future__ import annotations
-
 import configparser
 import dataclasses
 import math

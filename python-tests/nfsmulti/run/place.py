@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Where fio runs: in a lab or a guest started for it, or on a user's pool, by one or more hosts."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re

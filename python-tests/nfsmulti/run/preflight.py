@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a run will need of a user's servers, and whether they can give it, before its first cell."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ fio keeps logs in memory until it ends. So that 8 hours take no more of it than 
 one line stands for grows with the run time: see options().
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter, defaultdict

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """How a run begins: planned anew, or taken up where it stopped."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re
