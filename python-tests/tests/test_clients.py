@@ -22,6 +22,7 @@ from scripted_jobs import (
     TWO_ADDRESSES,
     Outcome,
     Run,
+    go,
 )
 
 from jobs import Fio
@@ -170,6 +171,18 @@ def test_a_client_has_no_more_at_the_server_than_client_depth(job: Run) -> None:
     slots = {call.slot for call in outcome.calls(Nfs4.READ)}
     assert slots == {0}
     assert Counter(call.credentials.machine for call in outcome.calls(Nfs4.READ)).total() == 16
+
+
+def test_what_waits_for_a_client_that_gives_up_ends_too(job: Run) -> None:
+    """The server is gone, and `soft` ends the I/O at it: the next one follows, and ends as well."""
+    gone = on(Nfs.READ, Answer(reply=False, do=go), after=2)
+    soft: dict[str, Option] = {"soft": 1, "timeo": 5, "retrans": 0}
+    outcome = job(
+        gone, nclients=2, client_depth=1, iodepth=8, filename="r", **READING, **soft,
+        ignore_error=errno.ETIMEDOUT, error=None,
+    )  # fmt: skip
+    assert outcome.result.status is not None, "fio hung"
+    assert sum(line.errors + line.read_ops for line in outcome.stats) == 16
 
 
 def test_what_a_client_has_been_through_is_told(job: Run) -> None:
