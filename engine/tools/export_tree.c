@@ -7,7 +7,7 @@
 enum {
 	NAME_ROOM = 4096,
 	OPEN_LEVELS_MAX = 64, /* levels of a mount that stay open during work below them */
-	LEVELS_MAX = 2000,    /* a removal goes no deeper: each takes room on the stack */
+	LEVELS_MAX = 10000,   /* a removal goes no deeper: each takes room on the stack */
 	LEFT_MAX = 1000,      /* a removal gives up after so many entries that it cannot remove */
 };
 
