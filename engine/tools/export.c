@@ -44,48 +44,48 @@ static int run(struct export *export, const struct export_dir *dir, struct names
 /* False: the server gave no result. */
 static bool ask_root(struct export *export, enum meta_op op, struct meta_result *found, int *error)
 {
-	const struct path_config *config = &export->path->config;
 	struct names_item item = {.result = found};
 	struct names_batch batch = {.op = op, .items = &item, .count = 1};
 
 	*error = run(export, &export->root, &batch);
 	if (!*error && item.error && op == META_GETATTR)
-		*error = export_fail(export, "find attributes of", config->dir ?: config->export,
+		*error = export_fail(export, "find attributes of", export->path->config.export,
 				     item.error, item.status);
 	return !*error && !item.error;
 }
 
-/* As NFS tells them: a mount has none. */
-static int ask_limits(struct export *export, struct meta_limits *limits)
+/* Limits and attributes are required; many servers do not return rights or space. */
+static int ask_facts(struct export *export, struct export_facts *facts)
 {
 	const struct path_config *config = &export->path->config;
 	struct names *names = export->path->names;
-	int error = names_limits(names, NULL, limits);
+	struct meta_result found;
+	int error = names_limits(names, NULL, &facts->limits);
 
 	if (error)
 		return export_fail(export, "find limits of", config->export, error, names->error);
 	export->root.handle = names->export; /* which may have been found again */
-	limits->read_max = min_of(limits->read_max, (uint64_t)config->rsize);
-	limits->write_max = min_of(limits->write_max, (uint64_t)config->wsize);
-	return 0;
-}
-
-/* Limits and attributes are required; many servers do not return rights or space. */
-int export_find_facts(struct export *export, struct export_facts *facts)
-{
-	struct meta_result found;
-	int error;
-
-	*facts = (struct export_facts){.access = META_ACCESS_UNTOLD};
-	memset(&facts->room, 0xff, sizeof(facts->room)); /* META_UNTOLD, each */
-	error = is_mount(export) ? 0 : ask_limits(export, &facts->limits);
-	if (!error)
-		ask_root(export, META_GETATTR, &found, &error);
+	facts->limits.read_max = min_of(facts->limits.read_max, (uint64_t)config->rsize);
+	facts->limits.write_max = min_of(facts->limits.write_max, (uint64_t)config->wsize);
+	ask_root(export, META_GETATTR, &found, &error);
 	if (!error && ask_root(export, META_ACCESS, &found, &error))
 		facts->access = found.access;
 	if (!error && ask_root(export, META_FSSTAT, &found, &error))
 		facts->room = found.attributes.room;
 	return error;
+}
+
+int export_find_facts(struct export *export, struct export_facts *facts)
+{
+	const struct path *path = export->path;
+	int error;
+
+	*facts = (struct export_facts){.access = META_ACCESS_UNTOLD};
+	memset(&facts->room, 0xff, sizeof(facts->room)); /* META_UNTOLD, each */
+	if (!is_mount(export))
+		return ask_facts(export, facts);
+	error = mount_find_facts(export->root.fd, facts);
+	return error ? export_fail(export, "find attributes of", path->config.dir, error, NULL) : 0;
 }
 
 void export_items_free(struct export_items *items)

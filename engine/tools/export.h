@@ -90,11 +90,12 @@ void export_leave(const struct export *export, struct export_dir *dir);
 
 /* --- a kernel mount, or any directory, by plain system calls: export_mount.c. 0 or -errno --- */
 
+int mount_find_facts(int directory, struct export_facts *facts);
+
 /* export_list() of a mount. */
 int mount_list(int directory, struct export_listing *listing, struct export_items *items);
 
-/* LOOKUP, MKDIR, REMOVE and RMDIR, and what the directory itself is asked: GETATTR, which tells
- * nothing, ACCESS and FSSTAT. -EINTR: stop() was true; other errors are in the items. */
+/* LOOKUP, MKDIR, REMOVE and RMDIR. -EINTR: stop() was true; other errors are in the items. */
 int mount_run(int directory, const struct names_batch *batch, bool (*stop)(void));
 
 /* The directory above `child`; -ESTALE where it is not `identity` any more. */

@@ -23,17 +23,18 @@ static uint32_t access_of(int directory)
 	return found;
 }
 
-static int find_room(int directory, struct meta_room *room)
+int mount_find_facts(int directory, struct export_facts *facts)
 {
-	struct statvfs found;
+	struct statvfs room;
 	uint64_t block;
 
-	if (fstatvfs(directory, &found))
+	if (fstatvfs(directory, &room))
 		return -errno;
-	block = found.f_frsize;
-	*room = (struct meta_room){
-		found.f_blocks * block, found.f_bfree * block, found.f_bavail * block,
-		found.f_files,		found.f_ffree,	       found.f_favail,
+	block = room.f_frsize;
+	facts->access = access_of(directory);
+	facts->room = (struct meta_room){
+		room.f_blocks * block, room.f_bfree * block, room.f_bavail * block,
+		room.f_files,	       room.f_ffree,	     room.f_favail,
 	};
 	return 0;
 }
@@ -118,12 +119,7 @@ static int look(int directory, struct names_item *item)
 
 static int work(int directory, enum meta_op op, struct names_item *item)
 {
-	struct stat status;
-
 	switch (op) {
-	case META_GETATTR: return fstat(directory, &status) ? -errno : 0;
-	case META_ACCESS: item->result->access = access_of(directory); return 0;
-	case META_FSSTAT: return find_room(directory, &item->result->attributes.room);
 	case META_LOOKUP: return look(directory, item);
 	case META_MKDIR: return mkdirat(directory, item->name, DIRECTORY_MODE) ? -errno : 0;
 	case META_REMOVE: return unlinkat(directory, item->name, 0) ? -errno : 0;

@@ -7,7 +7,6 @@
 enum {
 	NAME_ROOM = 4096,
 	OPEN_LEVELS_MAX = 64, /* levels of a mount that stay open during work below them */
-	LEVELS_MAX = 10000,   /* a removal goes no deeper: each takes room on the stack */
 	LEFT_MAX = 1000,      /* a removal gives up after so many entries that it cannot remove */
 };
 
@@ -145,29 +144,34 @@ int tree_list(struct export *export, const char *name, void (*each)(const struct
 	return error;
 }
 
-/* A directory on the way down, and its page. */
+/* A directory on the way down, and its page; `next`: the first item not looked at yet. */
 struct level {
-	struct level *above; /* NULL: this one holds the directory that is to be removed */
-	const char *name;
 	struct export_dir dir;
 	struct meta_identity identity;
 	struct export_listing listing;
+	struct export_items items;
+	uint32_t next;
 	char *gone;  /* the last name removed from the previous page */
 	char **left; /* names that cannot be removed, and are not tried again */
 	uint32_t left_count;
 };
 
-/* A removal of all entries below a directory: the deepest go first. */
+/* A removal of all entries below a directory, of any depth: the deepest go first. */
 struct walk {
 	struct export *export;
 	struct tree_count *count;
-	char *mark; /* NULL: the directory needs none */
-	const struct meta_identity *top;
-	uint32_t depth;
+	char *mark;	      /* NULL: the directory needs none */
+	struct level *levels; /* the first one's page has one item: the directory itself */
+	unsigned int depth;
 	uint32_t left; /* entries that cannot be removed */
 	int left_error;
 	char left_words[sizeof(((struct export *)NULL)->error)]; /* why the first of `left` stays */
 };
+
+static struct level *lowest(const struct walk *walk)
+{
+	return &walk->levels[walk->depth - 1];
+}
 
 static void count_item(const struct names_item *item, struct tree_count *count)
 {
@@ -177,22 +181,20 @@ static void count_item(const struct names_item *item, struct tree_count *count)
 }
 
 /* Names the item by its path from the directory, where that path is short. */
-static int fail_in_walk(struct walk *walk, const struct level *level, const char *what,
-			const struct names_item *item, int error)
+static int fail_in_walk(struct walk *walk, const char *what, const struct names_item *item,
+			int error)
 {
-	char path[100], *at = path + sizeof(path);
-	size_t length = strlen(item->name) + 1;
-	const char *name = item->name;
+	char path[100];
+	size_t used = 0;
 
-	while (name && length <= (size_t)(at - path)) {
-		at = memcpy(at - length, name, length);
-		if (name != item->name)
-			at[length - 1] = '/';
-		name = level->name; /* NULL: the path is whole */
-		length = name ? strlen(name) + 1 : 0;
-		level = level->above;
-	}
-	return export_fail(walk->export, what, name ? item->name : at, error, item->status);
+	for (unsigned int i = 0; i + 1 < walk->depth && used < sizeof(path); i++)
+		used += (size_t)snprintf(
+			path + used, sizeof(path) - used, "%s/",
+			walk->levels[i].items.items[walk->levels[i].next - 1].name);
+	if (used < sizeof(path))
+		used += (size_t)snprintf(path + used, sizeof(path) - used, "%s", item->name);
+	return export_fail(walk->export, what, used < sizeof(path) ? path : item->name, error,
+			   item->status);
 }
 
 /* Leaves an item that cannot be removed, and goes on; `error`: why; 0: reported before. */
@@ -211,7 +213,7 @@ static int leave_item(struct walk *walk, struct level *level, const char *what,
 	if (error == -EXDEV)
 		item->status = "another file system: unmount it, or remove it by hand";
 	if (error && !walk->left++) {
-		walk->left_error = fail_in_walk(walk, level, what, item, error);
+		walk->left_error = fail_in_walk(walk, what, item, error);
 		memcpy(walk->left_words, walk->export->error, sizeof(walk->left_words));
 	}
 	item->error = error ?: -ENOTEMPTY;
@@ -239,6 +241,17 @@ static int take_item(struct walk *walk, struct level *level, struct names_item *
 	return 0;
 }
 
+static int take_page(struct walk *walk)
+{
+	struct level *level = lowest(walk);
+	int error = next_page(walk->export, &level->dir, &level->listing, &level->items);
+
+	level->next = 0;
+	for (uint32_t i = 0; !error && i < level->items.count; i++)
+		error = take_item(walk, level, &level->items.items[i]);
+	return error;
+}
+
 /* An item that is gone may have been removed by an earlier copy of the call. */
 static int end_item(struct walk *walk, struct level *level, struct names_item *item)
 {
@@ -254,131 +267,149 @@ static int end_item(struct walk *walk, struct level *level, struct names_item *i
 	return level->gone ? 0 : -ENOMEM;
 }
 
-/* True for the directory that is to be removed, if it must have a mark. */
-static bool has_mark(const struct walk *walk, const struct level *level)
-{
-	return walk->mark && level->above && !level->above->above;
-}
-
 /*
  * Ends a page: removes what is left of it. If that was any, the listing starts again, since the
  * server's cookies may be invalid; else it goes on.
  */
-static int end_page(struct walk *walk, struct level *level, const struct export_items *page)
+static int end_page(struct walk *walk)
 {
+	struct level *level = lowest(walk);
+	struct export_items *items = &level->items;
 	int error;
 
 	free(level->gone);
 	level->gone = NULL;
-	for (uint32_t i = 0; has_mark(walk, level) && i < page->count; i++)
-		if (!strcmp(page->items[i].name, walk->mark)) /* the mark goes last */
-			page->items[i] = (struct names_item){.name = walk->mark, .error = -ENOENT};
-	error = export_remove(walk->export, &level->dir, page->items, page->count, false)
-			?: export_remove(walk->export, &level->dir, page->items, page->count, true);
-	for (uint32_t i = 0; !error && i < page->count; i++)
-		error = end_item(walk, level, &page->items[i]);
+	for (uint32_t i = 0; walk->mark && walk->depth == 2 && i < items->count; i++)
+		if (!strcmp(items->items[i].name, walk->mark)) /* the mark goes last */
+			items->items[i] = (struct names_item){.name = walk->mark, .error = -ENOENT};
+	error = export_remove(walk->export, &level->dir, items->items, items->count, false)
+			?: export_remove(walk->export, &level->dir, items->items, items->count,
+					 true);
+	for (uint32_t i = 0; !error && i < items->count; i++)
+		error = end_item(walk, level, &items->items[i]);
+	if (walk->depth == 1) {
+		*items = (struct export_items){0};
+		return error;
+	}
 	if (level->gone)
 		level->listing = (struct export_listing){0};
+	export_items_free(items);
 	return error;
 }
 
 /* The mark must be a directory: a link or a file does not count. */
-static int check_mark(struct walk *walk, const struct level *level)
+static int check_mark(struct walk *walk)
 {
 	struct names_item found;
-	int error = look_at(walk->export, &level->dir, walk->mark, &found);
+	int error = look_at(walk->export, &lowest(walk)->dir, walk->mark, &found);
 
 	if (error && error != -ENOENT)
 		return export_fail(walk->export, "find", walk->mark, error, found.status);
 	return error || found.kind.type != META_TYPE_DIRECTORY ? TREE_UNMARKED : 0;
 }
 
-static int remove_mark(struct walk *walk, struct level *level)
+static int remove_mark(struct walk *walk)
 {
 	struct names_item mark = {.name = walk->mark, .kind.type = META_TYPE_DIRECTORY};
-	int error = export_remove(walk->export, &level->dir, &mark, 1, true);
+	int error = export_remove(walk->export, &lowest(walk)->dir, &mark, 1, true);
 
 	if (!error && mark.error && mark.error != -ENOENT)
-		return leave_item(walk, level, "remove", &mark, mark.error);
+		return leave_item(walk, lowest(walk), "remove", &mark, mark.error);
 	if (!error)
 		count_item(&mark, walk->count);
 	return error;
 }
 
-static int go_down(struct walk *walk, struct level *level, struct names_item *item);
-
-/* Removes all that lies in a directory, page by page. */
-static int clear(struct walk *walk, struct level *level)
+/* Goes into a directory of the lowest page, unless it is of another file system. */
+static int go_down(struct walk *walk, struct names_item *item)
 {
-	struct export_items page;
-	int error = 0;
+	const struct meta_identity *own = &walk->levels[0].identity;
+	struct level *grown, below = {.identity = item->identity};
+	int error = -EXDEV;
 
-	while (!error && !level->listing.end) {
-		error = next_page(walk->export, &level->dir, &level->listing, &page);
-		for (uint32_t i = 0; !error && i < page.count; i++)
-			error = take_item(walk, level, &page.items[i]);
-		for (uint32_t i = 0; !error && i < page.count; i++)
-			if (!page.items[i].error && page.items[i].kind.type == META_TYPE_DIRECTORY)
-				error = go_down(walk, level, &page.items[i]);
-		error = error ?: end_page(walk, level, &page);
-		export_items_free(&page);
+	if (!memcmp(item->identity.fsid, own->fsid, sizeof(own->fsid)))
+		error = export_enter(walk->export, &lowest(walk)->dir, item, false, &below.dir);
+	if (error)
+		return leave_item(walk, lowest(walk), "go into", item, error);
+	grown = reallocarray(walk->levels, walk->depth + 1, sizeof(*walk->levels));
+	if (!grown) {
+		export_leave(walk->export, &below.dir);
+		return -ENOMEM;
 	}
-	return error;
+	walk->levels = grown;
+	if (walk->depth > OPEN_LEVELS_MAX)
+		export_leave(walk->export, &lowest(walk)->dir);
+	walk->levels[walk->depth++] = below;
+	return walk->mark && walk->depth == 2 ? check_mark(walk) : 0;
 }
 
-/* The same with the mark, which stays where an entry beside it could not be removed. */
-static int clear_marked(struct walk *walk, struct level *level)
+static void drop_level(struct walk *walk)
 {
-	int error = check_mark(walk, level) ?: clear(walk, level);
+	struct level *level = lowest(walk);
 
-	return error || level->left_count ? error : remove_mark(walk, level);
-}
-
-static void drop_level(struct walk *walk, struct level *level)
-{
 	while (level->left_count)
 		free(level->left[--level->left_count]);
 	free(level->left);
 	free(level->gone);
-	export_leave(walk->export, &level->dir);
-}
-
-/* Clears a directory of the page of `level`, unless it is of another file system. It is left if an
- * entry of it could not be removed. */
-static int go_down(struct walk *walk, struct level *level, struct names_item *item)
-{
-	struct level below = {.above = level, .name = item->name, .identity = item->identity};
-	int error = -EXDEV;
-	bool stays;
-
-	if (walk->depth == LEVELS_MAX) {
-		item->status = "it lies too deep: remove it by hand";
-		error = -ENAMETOOLONG;
-	} else if (!memcmp(item->identity.fsid, walk->top->fsid, sizeof(walk->top->fsid))) {
-		error = export_enter(walk->export, &level->dir, item, false, &below.dir);
-	}
-	if (error)
-		return leave_item(walk, level, "go into", item, error);
-	if (++walk->depth > OPEN_LEVELS_MAX)
+	if (--walk->depth) { /* the caller owns the first level's */
 		export_leave(walk->export, &level->dir);
-	error = has_mark(walk, &below) ? clear_marked(walk, &below) : clear(walk, &below);
-	error = error ?: export_back(walk->export, &below.dir, &level->identity, &level->dir);
-	walk->depth--;
-	stays = below.left_count;
-	drop_level(walk, &below);
-	return error || !stays ? error : leave_item(walk, level, "", item, 0);
+		export_items_free(&level->items);
+	}
 }
 
-/* Removes `item`, a directory, and all below it. */
-static int remove_directory(struct walk *walk, struct level *first, struct names_item *item)
+/* Keeps a directory, and its mark, if an entry of it could not be removed. */
+static int go_up(struct walk *walk)
 {
-	const struct export_items page = {.items = item, .count = 1};
-	bool may_go_down = !walk->mark || *walk->mark;
-	int error = may_go_down ? go_down(walk, first, item) : 0;
+	struct level *level = lowest(walk), *above = level - 1;
+	bool stays = level->left_count;
+	int error = 0;
 
-	error = error ?: end_page(walk, first, &page);
+	if (walk->mark && walk->depth == 2 && !stays) {
+		error = remove_mark(walk);
+		stays = level->left_count;
+	}
+	if (!error && walk->depth > 1)
+		error = export_back(walk->export, &level->dir, &above->identity, &above->dir);
+	drop_level(walk);
+	if (!error && walk->depth && stays)
+		error = leave_item(walk, above, "", &above->items.items[above->next - 1], 0);
+	return error;
+}
+
+/* The next directory of the lowest page; NULL: there is none. */
+static struct names_item *next_directory(const struct walk *walk)
+{
+	struct level *level = lowest(walk);
+
+	while (level->next < level->items.count) {
+		struct names_item *item = &level->items.items[level->next++];
+
+		if (!item->error && item->kind.type == META_TYPE_DIRECTORY)
+			return item;
+	}
+	return NULL;
+}
+
+static int go_through(struct walk *walk)
+{
+	int error = 0;
+
+	while (walk->depth && !error) {
+		struct names_item *item = next_directory(walk);
+
+		if (item)
+			error = go_down(walk, item);
+		else if (lowest(walk)->items.items)
+			error = end_page(walk);
+		else if (!lowest(walk)->listing.end)
+			error = take_page(walk);
+		else
+			error = go_up(walk);
+	}
 	if (error == -ENOMEM)
 		export_fail(walk->export, "walk through", "the directory", error, NULL);
+	while (walk->depth)
+		drop_level(walk);
 	if (!error && walk->left)
 		snprintf(walk->export->error, sizeof(walk->export->error),
 			 walk->left > 1 ? "%.280s: %u entries stay" : "%s", walk->left_words,
@@ -387,24 +418,37 @@ static int remove_directory(struct walk *walk, struct level *first, struct names
 }
 
 /* `name`, but not its parent, may be missing. */
-int tree_remove(struct export *export, const char *name, char *mark, struct tree_count *count)
+static int walk_through(struct walk *walk, const char *name)
 {
 	char copy[NAME_ROOM], *last;
-	struct level first = {0};
+	struct level first = {.listing.end = true, .next = walk->mark && !*walk->mark};
 	struct names_item item;
-	struct walk walk = {.export = export, .count = count, .mark = mark, .top = &item.identity};
-	int error = open_parent(export, name, copy, &first.dir, &last);
+	int error = open_parent(walk->export, name, copy, &first.dir, &last);
 
 	if (error)
 		return error;
-	error = look_at(export, &first.dir, last, &item);
+	error = look_at(walk->export, &first.dir, last, &item);
 	if (!error && item.kind.type != META_TYPE_DIRECTORY)
 		error = -ENOTDIR;
-	if (!error)
-		error = remove_directory(&walk, &first, &item);
-	else
-		error = error == -ENOENT ? 0
-					 : export_fail(export, "remove", name, error, item.status);
-	drop_level(&walk, &first);
+	first.identity = item.identity;
+	first.items = (struct export_items){.items = &item, .count = 1};
+	walk->levels = malloc(sizeof(first));
+	if (!error && walk->levels) {
+		walk->levels[walk->depth++] = first;
+		error = go_through(walk);
+	} else if (error == -ENOENT) {
+		error = 0;
+	} else {
+		error = export_fail(walk->export, "remove", name, error ?: -ENOMEM, item.status);
+	}
+	free(walk->levels);
+	export_leave(walk->export, &first.dir);
 	return error;
+}
+
+int tree_remove(struct export *export, const char *name, char *mark, struct tree_count *count)
+{
+	struct walk walk = {.export = export, .count = count, .mark = mark};
+
+	return walk_through(&walk, name);
 }
