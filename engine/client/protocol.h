@@ -122,7 +122,7 @@ struct protocol {
 	void (*tick)(struct rpc_client *rpc, uint64_t now);
 	uint64_t (*due)(const struct rpc_client *rpc);
 
-	/* The lease, as far as it is known, or 0. NULL: the protocol has none. */
+	/* The lease in nanoseconds; 0: it is not known. NULL: the protocol has none. */
 	uint64_t (*lease)(const struct rpc_client *rpc);
 };
 

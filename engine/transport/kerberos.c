@@ -96,6 +96,7 @@ static void leave(struct kerberos *kerberos)
 	if (!making)
 		return;
 	kerberos->making = NULL;
+	kerberos->base.next = NULL;
 	pthread_mutex_lock(&making->lock);
 	works = making->works;
 	making->left = true;

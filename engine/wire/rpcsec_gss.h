@@ -36,7 +36,8 @@ void rpcsec_gss_free(struct rpc_credentials *credentials);
  * protects messages. Each client has its own mechanism, which makes at most one context at a time.
  */
 
-/* The result of progress(). Pointers are valid until the next begin(), feed() or progress(). */
+/* The result of progress(). Pointers are valid until the next begin(), feed(), progress() or
+ * adopt(), but `enctype`, which is static. */
 struct gss_step {
 	const uint8_t *token;
 	uint32_t length;
@@ -44,7 +45,7 @@ struct gss_step {
 
 	/* RPC_CONTEXT_READY */
 	uint64_t lifetime;   /* of the context, nanoseconds */
-	const char *enctype; /* static, such as "aes256-cts-hmac-sha1-96" */
+	const char *enctype; /* such as "aes256-cts-hmac-sha1-96" */
 };
 
 struct gss_mechanism_ops {
@@ -65,6 +66,6 @@ struct gss_mechanism {
 	const struct gss_mechanism_ops *ops;
 	struct krb5_keys *keys;	   /* of the present context; NULL: there is none */
 	struct krb5_keys *earlier; /* of the context before, for late replies */
-	struct krb5_keys *next;	   /* of the context that was made, and not adopted */
+	struct krb5_keys *next;	   /* of the context that was made, until it is adopted */
 	uint64_t sequence;	   /* of our next token */
 };

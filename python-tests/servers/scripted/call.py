@@ -66,7 +66,7 @@ class Delivery:
     """What the RPC message says, and how it is sent. As it stands: as by a sound server."""
 
     reply: bool = True  # False: nothing goes back
-    rpc: bytes | None = None  # what protocol.accepted(), denied() or rpc_mismatch() give
+    rpc: bytes | None = None  # what accepted(), denied() or rpc_mismatch() of servers.rpc give
     delay: float = 0.0  # seconds
     fragments: tuple[int, ...] = ()  # their sizes, over and over; none: one fragment
     chunk: int = 0  # bytes sent at once
