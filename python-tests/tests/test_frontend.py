@@ -7,6 +7,8 @@ import os
 import re
 import shlex
 import shutil
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -406,6 +408,18 @@ def test_a_command_builds_what_it_needs_and_tells_how_far_it_is(
         os.close(end)
 
 
+# The system's Python lacks a package that a run needs, and is long at making an environment.
+_MAKES = """\
+import os, sys, time
+
+sys.modules["scipy"] = None
+if "venv" in sys.orig_argv:
+    with open("{}", "w") as file:
+        file.write(str(os.getpid()))
+    time.sleep(1000)
+"""
+
+
 _IMPORTED = ("jinja2", "matplotlib", "psutil", "rich", "scipy")
 
 
@@ -448,6 +462,30 @@ def test_a_run_takes_the_systems_python_or_names_two_remedies(
     done = used_machine.run("run", "dd", "--lab", env=env)
     assert done.stdout == "-m nfsmulti run dd --lab\n"
     assert not venv.exists()
+
+
+@pytest.mark.parametrize("number", [None, signal.SIGINT, signal.SIGTERM])
+def test_what_makes_the_environment_ends_with_the_front_end(
+    used_machine: Machine, used: Path, tmp_path: Path, number: signal.Signals | None
+) -> None:
+    """Where the build beside it fails, and by a signal."""
+    used_machine.packages()
+    _with_arguments(used)
+    (used / "build/Makefile").touch()
+    (used / "python-tests/requirements-harness.lock").touch()
+    shutil.rmtree(used / "build/venv")
+    began, go = tmp_path / "began", tmp_path / "go"
+    (tmp_path / "sitecustomize.py").write_text(_MAKES.format(began))
+    used_machine.program("cmake", f"while [ ! -e {go} ]; do sleep 0.05; done; exit 2")
+    argv = [str(used / "nfsmulti"), "run", "dd", "--lab", "--no-install"]
+    ours = {"PATH": used_machine.path, "PYTHONPATH": str(tmp_path), "NFSMULTI_BUILD_DIR": ""}
+    with subprocess.Popen(argv, env={**os.environ, **ours}) as process:
+        eventually(lambda: began.exists() and began.read_text(), _SECONDS)
+        if number:
+            process.send_signal(number)
+        go.touch()
+        assert process.wait(_SECONDS) == (128 + number if number else 1)
+        eventually(lambda: not Path("/proc", began.read_text()).exists(), _SECONDS)
 
 
 def test_a_folder_of_wheels_must_be_there(machine: Machine, tmp_path: Path) -> None:
