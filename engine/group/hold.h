@@ -4,8 +4,8 @@
  *
  * The hold is a log of WRITEs, in the order in which the job began them, in memory of a fixed size.
  * Only the oldest extents are freed. So all WRITEs over a held extent are held, too, and writing
- * the whole log again in its order leaves the file as it was. Pure bookkeeping: durability.h
- * records the servers' replies, fio/syncs.c writes lost data again.
+ * the whole log again in its order leaves the file as it was. Pure bookkeeping: nfs.c records the
+ * servers' replies, fio/syncs.c writes lost data again.
  */
 #pragma once
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "group/connection.h"
-#include "group/durability.h"
 #include "group/path.h"
 #include "nfs/path_client.h"
 #include "nfs/version.h"
@@ -53,16 +52,75 @@ static void health_changed(struct rpc_client *rpc)
 	job->news = job->news || job->failover;
 }
 
+/* --- durability: replies to WRITE and COMMIT go into the file's ledger, and into the hold --- */
+
+/* A WRITE of `count` bytes was answered; `durable`: the server has made them durable at once. */
+static void wrote(struct conn_io *io, uint32_t count, bool durable,
+		  const uint8_t verifier[LEDGER_VERIFIER])
+{
+	struct ledger *ledger = &io->conn->path->files[io->file].ledger;
+	bool changed = ledger_wrote(ledger, count, durable, verifier);
+
+	if (!io->held)
+		return;
+	if (changed)
+		io->conn->job->hold->lost = true;
+	if (!durable)
+		hold_wrote(io->conn->job->hold, io->held, ledger, verifier);
+}
+
+/* A COMMIT is sent now: it covers every WRITE answered so far. */
+static void commit_begins(struct conn_io *io)
+{
+	const struct hold *hold = io->conn->job->hold;
+
+	io->commit->covered = ledger_begin_commit(io->commit->ledger);
+	if (hold)
+		io->commit->covered.clock = hold->clock;
+}
+
+static void committed(struct conn_io *io, const uint8_t verifier[LEDGER_VERIFIER])
+{
+	struct hold *hold = io->conn->job->hold;
+	bool lost = ledger_end_commit(io->commit->ledger, &io->commit->covered, verifier);
+
+	if (!hold)
+		return;
+	/* The ledger may show more loss: hold_committed() skips what finished after `covered`. */
+	hold->lost |= lost;
+	hold_committed(hold, io->commit->ledger, io->commit->covered.clock, verifier);
+}
+
+/* A COMMIT was postponed, or goes to another connection: its bytes wait for another COMMIT. */
+static void commit_undone(struct conn_io *io)
+{
+	bool lost = ledger_undo_commit(io->commit->ledger, &io->commit->covered);
+
+	if (io->conn->job->hold)
+		io->conn->job->hold->lost |= lost;
+	io->commit->covered.number = 0;
+}
+
+/* A COMMIT failed: the bytes that it covers may be lost. */
+static void commit_failed(struct conn_io *io)
+{
+	struct hold *hold = io->conn->job->hold;
+
+	ledger_fail_commit(io->commit->ledger, &io->commit->covered);
+	if (hold)
+		hold_commit_failed(hold, io->commit->ledger, io->commit->covered.clock);
+}
+
 static const struct client_events events = {
 	.role = role,
 	.health_changed = health_changed,
 	.finished = conn_finish,
 	.given_back = conn_requeue,
-	.wrote = durability_wrote,
-	.commit_begins = durability_commit_begins,
-	.committed = durability_committed,
-	.commit_undone = durability_commit_undone,
-	.commit_failed = durability_commit_failed,
+	.wrote = wrote,
+	.commit_begins = commit_begins,
+	.committed = committed,
+	.commit_undone = commit_undone,
+	.commit_failed = commit_failed,
 };
 
 /* Without job->memory, as during layout, an RDMA path uses TCP. */
