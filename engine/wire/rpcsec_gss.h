@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * rpcsec_gss.h - RPCSEC_GSS version 1 (RFC 2203): authenticates calls, with integrity or privacy of
- * arguments, results and data, by Kerberos. Each client has its own credentials and
- * context (gss_context.h).
+ * arguments, results and data, by Kerberos. Each client has its own credentials and context.
  *
  * NULL calls have no credentials, unless they make or destroy a context. A context that expires
  * soon, or that the server has forgotten, is replaced; the old one still verifies late replies.
