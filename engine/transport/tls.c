@@ -25,7 +25,6 @@ struct tls {
 	uint64_t began; /* the handshake */
 	uint64_t acknowledged;
 	enum tls_wear wear; /* at the latest flush */
-	char *why;	    /* rpc_terms' */
 };
 
 static struct tls *tls_of(const struct rpc_channel *channel)
@@ -52,12 +51,13 @@ static ssize_t ktls_read(struct stream *stream, struct iovec *space, int count, 
 	ssize_t length = stream_recv(stream, space, count, wait);
 
 	if (length < 0)
-		length = ktls_judge(stream->base.fd, (int)length, &tls->session.ticket, tls->why);
+		length = ktls_judge(stream->base.fd, (int)length, &tls->session.ticket,
+				    tls->session.why);
 	if (length != -EKEYEXPIRED)
 		return length;
 	/* A server that changes its keys (KeyUpdate) is expected to do so again. */
 	tls->terms->rekeyed = true;
-	snprintf(tls->why, RPC_WHY_MAX,
+	snprintf(tls->session.why, RPC_WHY_MAX,
 		 "the server changed its TLS keys (KeyUpdate), which kTLS cannot follow: %s",
 		 tls->terms->ktls == KTLS_ON ? "use ktls=0" : "GnuTLS encrypts from now on");
 	return tls->terms->ktls == KTLS_ON ? -ECONNABORTED : -EKEYEXPIRED;
@@ -78,7 +78,7 @@ static void enter(struct tls *tls, enum stage stage)
 	const struct tls_terms *terms = tls->terms;
 
 	tls->stage = stage;
-	snprintf(tls->why, RPC_WHY_MAX, "%s", words[stage]);
+	snprintf(tls->session.why, RPC_WHY_MAX, "%s", words[stage]);
 	if (stage == STAGE_PROBE || stage == STAGE_NULL)
 		null_call_init(&tls->null, (uint32_t)clock_now(), terms->program, terms->version,
 			       stage == STAGE_PROBE);
@@ -139,13 +139,13 @@ static int probe(struct tls *tls)
 
 	if (error == -ECONNRESET)
 		snprintf(
-			tls->why, RPC_WHY_MAX,
+			tls->session.why, RPC_WHY_MAX,
 			"the server closes the connection at the probe for TLS: is it starting, or "
 			"does it lack TLS? Its log says why");
 	if (error)
 		return error;
 	if (!starttls_offered(&reply)) {
-		snprintf(tls->why, RPC_WHY_MAX,
+		snprintf(tls->session.why, RPC_WHY_MAX,
 			 "the server offers no TLS (it %s): turn TLS on there, or use xprtsec=none",
 			 reply.verdict == RPC_SUCCESS ? "answers the probe without STARTTLS"
 						      : "denies the probe");
@@ -167,7 +167,7 @@ static int refuse_early(struct tls *tls)
 		return 0; /* the server has closed: the first call will find that */
 	if (length < 0 && length != -EAGAIN)
 		return (int)length;
-	snprintf(tls->why, RPC_WHY_MAX,
+	snprintf(tls->session.why, RPC_WHY_MAX,
 		 "the server sends data along with its handshake, which the kernel would miss: use "
 		 "ktls=0");
 	return -ENOTSUP;
@@ -266,9 +266,8 @@ static int tls_open(struct rpc_channel **channel, const struct rpc_terms *terms)
 		return error;
 	}
 	tls->terms = terms->tls;
-	tls->why = terms->why;
 	error = tls_session_init(&tls->session, terms->tls, tls->stream.base.fd, terms->counters,
-				 tls->why);
+				 terms->why);
 	if (error)
 		free_tls(tls, true);
 	else
@@ -302,7 +301,8 @@ static bool tls_begin(struct rpc_channel *channel, struct xdr_out *head)
 
 static void say_worn(const struct tls *tls)
 {
-	snprintf(tls->why, RPC_WHY_MAX, "TLS key limit reached (2^24 records): reconnecting");
+	snprintf(tls->session.why, RPC_WHY_MAX,
+		 "TLS key limit reached (2^24 records): reconnecting");
 }
 
 static bool tls_spent(const struct rpc_channel *channel)
