@@ -151,7 +151,6 @@ static int open_found(struct names *names, const char *owner, enum nfs4_access a
 		.owner_length = (uint32_t)strlen(owner),
 		.access = access,
 		.create = create,
-		.mode = FILE_MODE,
 		.claim = NFS4_CLAIM_NULL,
 		.name = request->name,
 	};

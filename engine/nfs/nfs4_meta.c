@@ -205,7 +205,7 @@ void nfs4_put_open(struct nfs4_compound *compound, const struct nfs4_open *open)
 	xdr_put_u32(out, open->create ? OPEN_CREATE : OPEN_NOCREATE);
 	if (open->create) {
 		xdr_put_u32(out, CREATE_GUARDED);
-		put_attribute(compound, NFS4_ATTR_MODE, open->mode);
+		put_attribute(compound, NFS4_ATTR_MODE, FILE_MODE);
 	}
 	xdr_put_u32(out, open->claim);
 	if (open->claim == NFS4_CLAIM_NULL)
@@ -329,7 +329,6 @@ static void put_open(struct nfs4_compound *compound, const struct meta_arguments
 		.owner_length = arguments->owner_length,
 		.access = creates ? NFS4_ACCESS_BOTH : NFS4_ACCESS_READ,
 		.create = creates,
-		.mode = FILE_MODE,
 		.claim = NFS4_CLAIM_NULL,
 		.name = arguments->name,
 	};

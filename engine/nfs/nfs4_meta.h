@@ -58,8 +58,7 @@ struct nfs4_open {
 	const void *owner;
 	uint32_t owner_length;
 	enum nfs4_access access; /* with WANT_NO_DELEG, and without deny modes */
-	bool create;		 /* CLAIM_NULL: a new file (GUARDED4) with `mode` */
-	uint32_t mode;
+	bool create;		 /* CLAIM_NULL: a new file (GUARDED4) with FILE_MODE */
 	enum nfs4_claim claim;
 	const char *name; /* CLAIM_NULL */
 };

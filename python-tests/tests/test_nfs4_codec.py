@@ -40,7 +40,7 @@ _MODE_0644 = xdr(2, 0, 1 << 1) + xdr(xdr(0o644))  # attribute 33
 def _open(access: int, create: bool, claim: str, name: bytes = b"") -> tuple[str, CData]:
     made = zeros("nfs4_open")
     made.client, made.owner, made.owner_length = _CLIENT, _OWNED, len(_OWNER)
-    made.access, made.create, made.mode = access, create, 0o644
+    made.access, made.create = access, create
     made.claim = getattr(CONSTANTS, f"NFS4_CLAIM_{claim}")
     made.name = _NAME if name else ffi.NULL
     return "open", made
