@@ -5,13 +5,12 @@
  * Each of fio's io_us becomes a request. A request is cut at stripe boundaries into pieces (struct
  * conn_io) of at most one call's bytes, and is complete when all its pieces are. job_open()
  * allocates both. The source files form layers; each calls only those named before it:
- * job_log, open_loop, pieces, syncs, job_io, job_files, job_stats, job_open. Below the structures
+ * job_log, open_loop, pieces, syncs, job_io, job_stats, job_open. Below the structures
  * are the functions of each, in this order.
  */
 #pragma once
 
 #include "meta_job.h"
-#include "pool_paths.h"
 
 #include "group/group.h"
 #include "pool/spread.h"
@@ -262,7 +261,7 @@ void job_settle_file(struct job *job, uint32_t file);
 /* Makes one file durable and waits for that. 0 or a negative errno, logged. */
 int job_sync_file(struct job *job, uint32_t file);
 
-/* --- job_open.c, job_files.c: a job's beginning and end; its files, on all of its paths --- */
+/* --- job_open.c: a job's beginning and end; its files, on all of its paths --- */
 
 /* 0 or a negative errno, logged. Sets td->io_ops_data to the job, on success only. */
 int job_open(struct thread_data *td);
@@ -276,9 +275,6 @@ int job_open_file(struct job *job, struct fio_file *f);
 
 /* Makes all written data of a file durable, and closes it. 0 or a negative errno, logged. */
 int job_close_file(struct job *job, struct fio_file *f);
-
-/* Closes files that fio left open because they had I/O in flight. A failure fails the job. */
-void job_close_left_open(struct job *job);
 
 /* Removes a file; an absent file is no error. 0 or a negative errno, logged. */
 int job_unlink(struct job *job, struct fio_file *f);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * meta_job.h - metadata=1. metadata.c applies fio's options for data to entries. meta_job.c decides
- * which operation each I/O does on which entry, and counts each kind of operation.
+ * meta_job.h - metadata=1: applies fio's options for data to entries, decides which operation each
+ * I/O does on which entry, and counts each kind of operation.
  *
  * fio's file is a directory, and its block is an entry. A read does the operation of meta_read=, a
  * write that of meta_write=, and a trim removes an entry; with meta_mix= reads and writes do
@@ -31,12 +31,6 @@ struct meta_mix {
 	uint32_t reads, writes;	    /* sums of the weights */
 	bool beside;		    /* meta_mix=: makes and removes entries beside the job's */
 };
-
-/* Fills in the job's mix. 0, -EINVAL (logged) or -ENOMEM. */
-int meta_mix_of(const struct thread_data *td, struct meta_mix *mix);
-
-/* Refuses options that contradict meta_mix=, and sets fio's rwmixread. 0 or a negative errno. */
-int meta_mix_check(struct thread_data *td);
 
 /* True where an I/O may do `op`. A removal makes an entry first where it finds none to remove. */
 bool meta_mix_does(const struct meta_mix *mix, enum meta_op op);
@@ -96,7 +90,7 @@ bool meta_job_ends(struct meta_job *meta, struct meta_choice *choice, const stru
 /* meta_mix=: how many entries of a kind the job has made beside its own and not removed. */
 uint64_t meta_job_left(const struct meta_job *meta, enum made_kind kind);
 
-/* --- metadata.c --- */
+/* --- fio's options, applied to entries --- */
 
 /* Refuse options or a pool that a metadata job cannot use. 0 or a negative errno, logged. */
 int metadata_check(struct thread_data *td);

@@ -7,7 +7,7 @@
 
 #include "deadline.h"
 #include "job.h"
-#include "pool_paths.h"
+#include "job_terms.h"
 #include "job_log.h"
 #include "wait.h"
 
