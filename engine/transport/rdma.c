@@ -248,12 +248,11 @@ static uint32_t place_data(struct rdma *rdma, struct rpcrdma_call *header, uint8
 		return length + data->length + pad;
 	}
 	if (data->stays_inline) {
-		if (rdma->terms.why)
-			snprintf(rdma->terms.why, RPC_WHY_MAX,
-				 "a message of %" PRIu64
-				 " bytes does not fit into one RDMA Send of %u: raise inline=, and "
-				 "the server's own threshold",
-				 bytes + length, rdma->agreed.send);
+		snprintf(rdma->terms.why, RPC_WHY_MAX,
+			 "a message of %" PRIu64
+			 " bytes does not fit into one RDMA Send of %u: raise inline=, and "
+			 "the server's own threshold",
+			 bytes + length, rdma->agreed.send);
 		return 0;
 	}
 	header->position = length;

@@ -90,7 +90,7 @@ int stream_open(struct stream *stream, const struct stream_io *io, const struct 
 	stream->base.fd = tcp_connect(&terms->address, terms->source_port);
 	if (stream->base.fd >= 0)
 		return 0;
-	if (stream->base.fd == -EADDRINUSE && terms->why)
+	if (stream->base.fd == -EADDRINUSE)
 		say_no_port(&terms->address, terms->why);
 	return stream->base.fd;
 }
