@@ -114,7 +114,7 @@ int path_tls_open(struct path *path)
 	static atomic_flag said = ATOMIC_FLAG_INIT; /* set before jobs are forked: logged once */
 	const struct path_config *config = &path->config;
 	const char *word = term_value(TERM(xprtsec), config->terms.xprtsec)->word;
-	struct tls_credentials *credentials;
+	struct gnutls_certificate_credentials_st *credentials;
 	char why[RPC_WHY_MAX];
 	int error;
 

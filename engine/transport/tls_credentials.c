@@ -68,27 +68,25 @@ static int read_own(gnutls_certificate_credentials_t x509, const struct terms *t
 	return -EINVAL;
 }
 
-int tls_credentials_new(struct tls_credentials **out, const struct terms *terms, char *why)
+int tls_credentials_new(gnutls_certificate_credentials_t *out, const struct terms *terms, char *why)
 {
-	struct tls_credentials *credentials = calloc(1, sizeof(*credentials));
+	gnutls_certificate_credentials_t x509 = NULL;
 	int error = -ENOMEM;
 
 	snprintf(why, RPC_WHY_MAX, "%s", strerror(ENOMEM));
-	if (credentials && !gnutls_certificate_allocate_credentials(&credentials->x509))
-		error = read_ca(credentials->x509, terms->tls_ca, why)
-				?: read_own(credentials->x509, terms, why);
+	if (!gnutls_certificate_allocate_credentials(&x509))
+		error = read_ca(x509, terms->tls_ca, why) ?: read_own(x509, terms, why);
 	if (error)
-		tls_credentials_free(credentials);
+		tls_credentials_free(x509);
 	else
-		*out = credentials;
+		*out = x509;
 	return error;
 }
 
-void tls_credentials_free(struct tls_credentials *credentials)
+void tls_credentials_free(gnutls_certificate_credentials_t x509)
 {
-	if (credentials && credentials->x509)
-		gnutls_certificate_free_credentials(credentials->x509);
-	free(credentials);
+	if (x509)
+		gnutls_certificate_free_credentials(x509);
 }
 
 /* --- why TLS has failed --- */

@@ -180,7 +180,7 @@ static int set_terms(struct tls_session *session, const struct tls_terms *terms)
 	return gnutls_priority_set_direct(session->gnutls,
 					  "NORMAL:-VERS-ALL:+VERS-TLS1.3:%PROFILE_MEDIUM", NULL)
 		       ?: gnutls_credentials_set(session->gnutls, GNUTLS_CRD_CERTIFICATE,
-						 terms->credentials->x509)
+						 terms->credentials)
 		       ?: gnutls_alpn_set_protocols(session->gnutls, &protocol, 1, 0)
 		       ?: set_name(session, terms->name);
 }

@@ -17,10 +17,6 @@
 
 #include "transport/transport.h"
 
-struct tls_credentials {
-	gnutls_certificate_credentials_t x509;
-};
-
 /* Bytes in a buffer: at[from … to) are still to be used. */
 struct tls_bytes {
 	uint8_t *at;

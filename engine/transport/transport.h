@@ -60,19 +60,21 @@ int rpc_address_read(const char *host, const char *port, struct sockaddr_storage
  * not be used after a fork.
  */
 
-struct tls_credentials;
+/* GnuTLS's gnutls_certificate_credentials_t points to it. */
+struct gnutls_certificate_credentials_st;
 
 /* Reads the files of tls_ca= and, with xprtsec=mtls, of tls_cert= and tls_key=. 0, or a negative
  * errno with the reason in `why`, of RPC_WHY_MAX bytes. */
-int tls_credentials_new(struct tls_credentials **credentials, const struct terms *terms, char *why);
-void tls_credentials_free(struct tls_credentials *credentials);
+int tls_credentials_new(struct gnutls_certificate_credentials_st **credentials,
+			const struct terms *terms, char *why);
+void tls_credentials_free(struct gnutls_certificate_credentials_st *credentials);
 
 /* True if this kernel has TLS. If root asks, the kernel loads its module, if there is one. */
 bool ktls_there(void);
 
 /* Shared by the channels of one path, in one thread; they write only `rekeyed`. */
 struct tls_terms {
-	struct tls_credentials *credentials; /* NULL: calls go in clear */
+	struct gnutls_certificate_credentials_st *credentials; /* NULL: calls go in clear */
 	enum tls_ktls ktls;
 	bool rekeyed;	  /* a server changed a channel's keys: KTLS_AUTO now uses GnuTLS */
 	bool mutual;	  /* the server must ask for the client's certificate */
@@ -105,8 +107,7 @@ struct rpc_terms {
 	 * again. open() tries it first, unless it is 0, and stores the one it got. May be NULL.
 	 */
 	uint16_t *source_port;
-	/* RPC_WHY_MAX bytes for why a channel failed, if an errno is not enough. May be NULL,
-	 * except for TLS. */
+	/* RPC_WHY_MAX bytes for why a channel failed, if an errno is not enough. */
 	char *why;
 	const struct rpc_handler *handler;
 	struct transport_counters *counters; /* the owner's, kept across reconnects */
