@@ -17,7 +17,6 @@
 #include "client/client.h"
 #include "nfs/entries.h"
 #include "nfs/meta_io.h"
-#include "nfs/io_result.h"
 #include "nfs/path.h"
 
 /*
