@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "server.h"
-#include "tokens.h"
 #include "util.h"
 #include "wire/credentials.h"
 #include "wire/rpcsec_gss.h"
@@ -18,7 +17,8 @@ enum { MIC_AT = 16 };				  /* of a reply, behind its xid */
 
 struct context {
 	uint64_t handle; /* 0: it is forgotten */
-	uint64_t key, expires;
+	struct krb5_keys keys;
+	uint64_t expires;
 	uint32_t highest, arrived; /* numbers; of `arrived` it is asked when the call comes in */
 	bool seen[WINDOW_MAX];
 };
@@ -97,23 +97,27 @@ static bool read_credential(struct xdr_in *in, struct credential *credential)
 	return true;
 }
 
-/* An accepted reply up to its results; its verifier is of that number. key 0: AUTH_NONE. */
-static void put_accepted(struct xdr_out *out, uint64_t key, uint32_t number)
+static void put_mic(struct xdr_out *out, struct krb5_keys *keys, struct iovec bytes)
+{
+	uint8_t mic[TOKEN_MIC];
+
+	krb5_mic(keys, KRB5_ACCEPTOR, 0, &bytes, 1, mic);
+	xdr_put_opaque(out, mic, sizeof(mic));
+}
+
+/* An accepted reply up to its results; its verifier is of that number. NULL: AUTH_NONE. */
+static void put_accepted(struct xdr_out *out, struct krb5_keys *keys, uint32_t number)
 {
 	enum { REPLY = 1, ACCEPTED = 0, SUCCESS = 0 };
 	const uint32_t wire = htobe32(number);
-	const struct iovec part = {(void *)&wire, sizeof(wire)};
-	uint8_t mic[TOKEN_MIC];
 
 	xdr_put_u32(out, REPLY);
 	xdr_put_u32(out, ACCEPTED);
-	xdr_put_u32(out, key ? RPC_GSS : RPC_AUTH_NONE);
-	if (key) {
-		token_mic(token_server_key(key), &part, 1, mic);
-		xdr_put_opaque(out, mic, sizeof(mic));
-	} else {
+	xdr_put_u32(out, keys ? RPC_GSS : RPC_AUTH_NONE);
+	if (keys)
+		put_mic(out, keys, (struct iovec){(void *)&wire, sizeof(wire)});
+	else
 		xdr_put_u32(out, 0);
-	}
 	xdr_put_u32(out, SUCCESS);
 }
 
@@ -146,7 +150,7 @@ static struct context *new_context(const uint64_t token[2], uint64_t half)
 	forget(context);
 	*context = (struct context){
 		.handle = handle,
-		.key = token_key(token[1], half),
+		.keys = {token_key(token[1], half)},
 		.expires = token[0],
 	};
 	world_tell("server: makes context %llu", (unsigned long long)handle);
@@ -154,12 +158,12 @@ static struct context *new_context(const uint64_t token[2], uint64_t half)
 }
 
 /* The last reply's verifier is of the window. */
-static void put_step(struct xdr_out *out, const struct context *context, uint32_t major,
+static void put_step(struct xdr_out *out, struct context *context, uint32_t major,
 		     const uint64_t token[2])
 {
 	uint8_t *header = out->at;
 
-	put_accepted(out, major ? 0 : context->key, server.terms.gss.window);
+	put_accepted(out, major ? NULL : &context->keys, server.terms.gss.window);
 	xdr_put_u32(out, context ? sizeof(context->handle) : 0);
 	if (context)
 		xdr_put_u64(out, context->handle);
@@ -199,7 +203,7 @@ static enum contexts_fate answer_step(const struct credential *credential, struc
 		return CONTEXTS_DROP;
 	if (credential->procedure == INIT)
 		answer_first(token, length, out);
-	else if (context && !memcmp(token, &context->key, sizeof(context->key)))
+	else if (context && !memcmp(token, &context->keys.key, sizeof(context->keys.key)))
 		put_step(out, context, 0, NULL);
 	else
 		return deny(out, RPC_CREDENTIAL_PROBLEM);
@@ -241,54 +245,40 @@ static bool take_number(struct context *context, uint32_t number)
 
 /* --- calls and replies --- */
 
-static bool unwrap_integrity(uint64_t key, struct xdr_in *in)
+/* False: what comes next is no MIC of the client's for these bytes. */
+static bool get_mic(struct xdr_in *in, struct krb5_keys *keys, struct iovec bytes)
 {
-	uint32_t length = xdr_get_u32(in), mic_length;
-	const uint8_t *body = xdr_skip(in, length), *mic;
-	const struct iovec part = {(void *)body, length};
+	uint32_t length = xdr_get_u32(in);
+	const uint8_t *mic = xdr_skip(in, length);
 
-	mic_length = xdr_get_u32(in);
-	mic = xdr_skip(in, mic_length);
-	if (in->bad || !token_mic_ok(key, &part, 1, mic, mic_length))
+	return !in->bad && krb5_mic_ok(keys, KRB5_INITIATOR, &bytes, 1, mic, length);
+}
+
+static bool unwrap(struct contexts_call *call, struct xdr_in *in)
+{
+	uint32_t service = server.terms.gss.service, length;
+	uint8_t *body;
+
+	if (service == GSS_SERVICE_NONE)
+		return true;
+	length = xdr_get_u32(in);
+	body = (uint8_t *)xdr_skip(in, length);
+	if (in->bad)
+		return false;
+	if (service == GSS_SERVICE_INTEGRITY
+		    ? !get_mic(in, &call->keys, (struct iovec){body, length})
+		    : !krb5_unwrap(&call->keys, KRB5_INITIATOR, body, length, &body, &length))
 		return false;
 	*in = (struct xdr_in){body, body + length, false};
-	return true;
-}
-
-static bool unwrap_privacy(uint64_t key, struct xdr_in *in)
-{
-	uint32_t length = xdr_get_u32(in), plain_length;
-	const uint8_t *token = xdr_skip(in, length);
-	uint8_t *plain;
-
-	if (in->bad || !token_unwrap(key, (uint8_t *)token, length, &plain, &plain_length))
-		return false;
-	*in = (struct xdr_in){plain, plain + plain_length, false};
-	return true;
-}
-
-static bool unwrap(const struct contexts_call *call, struct xdr_in *in)
-{
-	uint64_t key = token_client_key(call->key);
-	uint32_t service = server.terms.gss.service;
-	bool right = service == GSS_SERVICE_NONE ||
-		     (service == GSS_SERVICE_INTEGRITY ? unwrap_integrity(key, in)
-						       : unwrap_privacy(key, in));
-
-	return right && (service == GSS_SERVICE_NONE || xdr_get_u32(in) == call->number);
+	return xdr_get_u32(in) == call->number;
 }
 
 /* The client and the network change nothing of a call. */
-static void check_call(const struct contexts_call *call, const struct credential *credential,
-		       const struct iovec *header, struct xdr_in *in)
+static void check_call(struct contexts_call *call, const struct credential *credential,
+		       struct iovec header, struct xdr_in *in)
 {
-	uint32_t length;
-	const uint8_t *mic;
-
 	xdr_get_u32(in);
-	length = xdr_get_u32(in);
-	mic = xdr_skip(in, length);
-	if (in->bad || !token_mic_ok(token_client_key(call->key), header, 1, mic, length))
+	if (!get_mic(in, &call->keys, header))
 		world_violated("the verifier of number %u is wrong", call->number);
 	else if (credential->service != server.terms.gss.service || !unwrap(call, in))
 		world_violated("the arguments of number %u are not protected", call->number);
@@ -301,8 +291,7 @@ static void forget_by_chance(void)
 }
 
 static enum contexts_fate open_data(struct contexts_call *call, const struct credential *credential,
-				    const struct iovec *header, struct xdr_in *in,
-				    struct xdr_out *out)
+				    struct iovec header, struct xdr_in *in, struct xdr_out *out)
 {
 	struct context *context;
 
@@ -310,7 +299,7 @@ static enum contexts_fate open_data(struct contexts_call *call, const struct cre
 	context = find(credential->handle);
 	if (!context)
 		return deny(out, RPC_CREDENTIAL_PROBLEM);
-	call->key = context->key;
+	call->keys = context->keys;
 	call->number = credential->number;
 	if (has_ended(context))
 		return deny(out, RPC_CONTEXT_PROBLEM);
@@ -338,7 +327,7 @@ enum contexts_fate contexts_open(struct contexts_call *call, const uint8_t *star
 	}
 	header = (struct iovec){(void *)start, (size_t)(in->at - start)};
 	if (credential.procedure == DATA)
-		return open_data(call, &credential, &header, in, out);
+		return open_data(call, &credential, header, in, out);
 	xdr_get_u32(in); /* no verifier */
 	xdr_skip(in, xdr_get_u32(in));
 	return answer_step(&credential, in, out);
@@ -347,12 +336,13 @@ enum contexts_fate contexts_open(struct contexts_call *call, const uint8_t *star
 /* An RPC error in its place, of somebody who has no key, or does as if. */
 static void forge_error(uint8_t *header, struct xdr_out *out)
 {
-	enum { GARBAGE_ARGS = 4, NOBODYS_KEY = 1 };
+	enum { GARBAGE_ARGS = 4 };
+	struct krb5_keys nobodys = {1};
 	const uint32_t stat = htobe32(GARBAGE_ARGS + (uint32_t)world_random(2));
 
 	world.failures[FAILED_CHANGED]++;
 	out->at = header;
-	put_accepted(out, world_random(2) ? NOBODYS_KEY : 0, 0);
+	put_accepted(out, world_random(2) ? &nobodys : NULL, 0);
 	memcpy(out->at - sizeof(stat), &stat, sizeof(stat));
 }
 
@@ -369,35 +359,31 @@ static void change_by_chance(uint8_t *header, const uint8_t *results, struct xdr
 		change_byte((uint8_t *)results, (size_t)(out->at - results));
 }
 
-void contexts_seal(const struct contexts_call *call, uint8_t *header, const uint8_t *results,
+void contexts_seal(struct contexts_call *call, uint8_t *header, const uint8_t *results,
 		   struct xdr_out *out)
 {
-	static uint8_t plain[SERVER_FILE + 1024];
-	uint64_t key = token_server_key(call->key);
-	const uint32_t number = htobe32(call->number);
-	const struct iovec parts[] = {{(void *)&number, sizeof(number)},
-				      {plain, (size_t)(out->at - results)}};
-	uint32_t length = (uint32_t)(sizeof(number) + parts[1].iov_len);
-	uint8_t *sealed, mic[TOKEN_MIC];
+	static uint8_t body[SERVER_FILE + 1024];
+	const uint32_t number = htobe32(call->number), size = (uint32_t)(out->at - results);
+	const uint32_t length = sizeof(number) + size;
+	const struct iovec part = {body, length};
+	uint8_t *sealed;
 
-	if (!call->key)
+	if (!call->keys.key)
 		return;
-	memcpy(plain, results, parts[1].iov_len);
+	memcpy(mempcpy(body, &number, sizeof(number)), results, size);
 	out->at = header;
-	put_accepted(out, call->key, call->number);
+	put_accepted(out, &call->keys, call->number);
 	sealed = out->at;
 	switch (server.terms.gss.service) {
-	case GSS_SERVICE_NONE: xdr_put_fixed(out, plain, (uint32_t)parts[1].iov_len); break;
+	case GSS_SERVICE_NONE: xdr_put_fixed(out, body + sizeof(number), size); break;
 	case GSS_SERVICE_INTEGRITY:
-		xdr_put_u32(out, length);
-		xdr_put_u32(out, call->number);
-		xdr_put_fixed(out, plain, (uint32_t)parts[1].iov_len);
-		token_mic(key, parts, 2, mic);
-		xdr_put_opaque(out, mic, sizeof(mic));
+		xdr_put_opaque(out, body, length);
+		put_mic(out, &call->keys, part);
 		break;
 	default:
 		xdr_put_u32(out, length + TOKEN_WRAP);
-		token_wrap(key, parts, 2, xdr_room(out, length + TOKEN_WRAP));
+		krb5_wrap(&call->keys, KRB5_ACCEPTOR, 0, &part, 1,
+			  xdr_room(out, length + TOKEN_WRAP));
 	}
 	change_by_chance(header, sealed, out);
 }

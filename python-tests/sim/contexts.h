@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tokens.h"
 #include "wire/xdr.h"
 
 /* One in so many, as in struct server_terms. */
@@ -40,8 +41,8 @@ enum contexts_fate {
 };
 
 struct contexts_call {
-	uint64_t key;	 /* of the context; 0: the call has no credentials */
-	uint32_t number; /* the call's */
+	struct krb5_keys keys; /* of the context; none: the call has no credentials */
+	uint32_t number;       /* the call's */
 };
 
 /*
@@ -52,5 +53,5 @@ enum contexts_fate contexts_open(struct contexts_call *call, const uint8_t *star
 				 struct xdr_in *in, struct xdr_out *out);
 
 /* `results` and what follows them up to out->at is sealed, with another header behind `header`. */
-void contexts_seal(const struct contexts_call *call, uint8_t *header, const uint8_t *results,
+void contexts_seal(struct contexts_call *call, uint8_t *header, const uint8_t *results,
 		   struct xdr_out *out);

@@ -61,7 +61,7 @@ static void begin(struct gss_mechanism *base)
 {
 	struct mechanism *mechanism = mechanism_of(base);
 
-	mechanism->begins(mechanism);
+	security_context_begins(mechanism);
 	mechanism->next_keys.key = 0;
 	if (!get_ticket(mechanism)) {
 		work(mechanism, HAS_FAILED, kdc.terms.silence);
@@ -140,21 +140,23 @@ static void end(struct gss_mechanism *base)
 {
 	struct mechanism *mechanism = mechanism_of(base);
 
-	mechanism->freed(mechanism);
+	LIST_REMOVE(mechanism, link);
 	free(mechanism);
 }
 
-struct mechanism *mechanism_new(void)
+struct mechanism *mechanism_new(const struct rpc_client *rpc)
 {
 	static const struct gss_mechanism_ops ops = {begin, feed, progress, adopt, end};
 	struct mechanism *mechanism = calloc(1, sizeof(*mechanism));
 
-	if (mechanism)
-		mechanism->base = (struct gss_mechanism){
-			.ops = &ops,
-			.keys = &mechanism->present,
-			.earlier = &mechanism->earlier,
-			.next = &mechanism->next_keys,
-		};
+	if (!mechanism)
+		abort();
+	mechanism->rpc = rpc;
+	mechanism->base = (struct gss_mechanism){
+		.ops = &ops,
+		.keys = &mechanism->present,
+		.earlier = &mechanism->earlier,
+		.next = &mechanism->next_keys,
+	};
 	return mechanism;
 }

@@ -12,27 +12,11 @@
 #include "job.h"
 #include "nfs/path_client.h"
 #include "server.h"
-#include "tokens.h"
 #include "wire/message.h"
 #include "wire/rpcsec_gss.h"
 #include "world.h"
 
-enum { REMEMBERED = 256 };
-
-/* A client that has contexts. */
-struct holder {
-	LIST_ENTRY(holder) link;
-	const struct rpc_client *rpc;
-	struct mechanism *mechanism;
-	uint32_t latest;	   /* number of a call */
-	uint32_t xids[REMEMBERED]; /* of the latest numbers */
-	uint64_t keys[2];	   /* of the contexts that were used last, the latest first */
-	uint32_t contexts[2];	   /* the engine's numbers of these */
-	uint64_t denied;	   /* the key by which a call was */
-	uint32_t epoch;		   /* of its link, when a context was begun */
-};
-
-static LIST_HEAD(, holder) holders;
+static LIST_HEAD(, mechanism) mechanisms;
 
 /* --- the job's terms --- */
 
@@ -86,53 +70,43 @@ void security_begin(const struct kdc_terms *terms)
 
 void security_end(void)
 {
-	if (!LIST_EMPTY(&holders))
+	if (!LIST_EMPTY(&mechanisms))
 		world_violated("a client keeps its credentials, or a context outlives it");
 }
 
 /* --- who calls --- */
 
-static struct holder *find_holder(const struct rpc_credentials *credentials)
+static struct mechanism *find_mechanism(const struct rpc_credentials *credentials)
 {
-	struct holder *holder;
+	struct mechanism *mechanism;
 
-	LIST_FOREACH (holder, &holders, link)
-		if (holder->rpc->credentials == credentials)
-			return holder;
-	return NULL;
-}
-
-static struct holder *holder_of(const struct mechanism *mechanism)
-{
-	struct holder *holder;
-
-	LIST_FOREACH (holder, &holders, link)
-		if (holder->mechanism == mechanism)
-			return holder;
+	LIST_FOREACH (mechanism, &mechanisms, link)
+		if (mechanism->rpc->credentials == credentials)
+			return mechanism;
 	return NULL;
 }
 
 /* A client for I/O: others are for names. */
-static bool moves_data(const struct holder *holder)
+static bool moves_data(const struct mechanism *mechanism)
 {
-	return holder->rpc->events->finished;
+	return mechanism->rpc->events->finished;
 }
 
 /* --- numbers and contexts --- */
 
-/* Calls `what` with each call of the holder's context that waits for its answer. */
-static void for_each_sent(const struct holder *holder,
+/* Calls `what` with each call of the mechanism's context that waits for its answer. */
+static void for_each_sent(const struct mechanism *mechanism,
 			  void (*what)(const struct call *call, uint32_t number), uint32_t number)
 {
-	const struct rpc_client *rpc = holder->rpc;
+	const struct rpc_client *rpc = mechanism->rpc;
 	const struct call *call;
 
-	if (!moves_data(holder))
+	if (!moves_data(mechanism))
 		return;
-	if (rpc->setup && rpc->setup->stamp.context == holder->contexts[0])
+	if (rpc->setup && rpc->setup->stamp.context == mechanism->contexts[0])
 		what(rpc->setup, number);
 	TAILQ_FOREACH (call, &rpc->sent, link)
-		if (call->stamp.context == holder->contexts[0])
+		if (call->stamp.context == mechanism->contexts[0])
 			what(call, number);
 }
 
@@ -153,69 +127,68 @@ static void check_not_awaited(const struct call *call, uint32_t number)
 
 void security_check_dropped(uint64_t key, uint32_t number)
 {
-	struct holder *holder;
+	struct mechanism *mechanism;
 
-	LIST_FOREACH (holder, &holders, link)
-		if (holder->mechanism->present.key == key)
-			for_each_sent(holder, check_not_awaited, number);
+	LIST_FOREACH (mechanism, &mechanisms, link)
+		if (mechanism->present.key == key)
+			for_each_sent(mechanism, check_not_awaited, number);
 }
 
-static void note_context(struct holder *holder, uint32_t context)
+static void note_context(struct mechanism *mechanism, uint32_t context)
 {
-	holder->keys[1] = holder->keys[0];
-	holder->contexts[1] = holder->contexts[0];
-	holder->keys[0] = holder->mechanism->present.key;
-	holder->contexts[0] = context;
-	holder->latest = 0;
+	mechanism->keys[1] = mechanism->keys[0];
+	mechanism->contexts[1] = mechanism->contexts[0];
+	mechanism->keys[0] = mechanism->present.key;
+	mechanism->contexts[0] = context;
+	mechanism->latest = 0;
 }
 
 /* A call's header is written. */
 static void check_sent(struct rpc_credentials *credentials, const struct rpc_stamp *stamp,
 		       uint32_t xid)
 {
-	struct holder *holder = find_holder(credentials);
+	struct mechanism *mechanism = find_mechanism(credentials);
 	uint32_t number = stamp->numbers[0];
 
-	if (!holder || !number)
+	if (!mechanism || !number)
 		return;
-	if (stamp->context != holder->contexts[0])
-		note_context(holder, stamp->context);
-	if (number <= holder->latest)
-		world_violated("number %u is given after %u", number, holder->latest);
-	while (holder->latest < number)
-		holder->xids[++holder->latest % REMEMBERED] = 0;
-	holder->xids[number % REMEMBERED] = xid;
-	for_each_sent(holder, check_window, number);
+	if (stamp->context != mechanism->contexts[0])
+		note_context(mechanism, stamp->context);
+	if (number <= mechanism->latest)
+		world_violated("number %u is given after %u", number, mechanism->latest);
+	while (mechanism->latest < number)
+		mechanism->xids[++mechanism->latest % REMEMBERED] = 0;
+	mechanism->xids[number % REMEMBERED] = xid;
+	for_each_sent(mechanism, check_window, number);
 }
 
 /*
  * Another context is made: the last one has to end soon, a call of it was denied, or it was never
  * used: making it had failed, and the connection with it.
  */
-static void context_begins(struct mechanism *mechanism)
+void security_context_begins(struct mechanism *mechanism)
 {
-	struct holder *holder = holder_of(mechanism);
 	bool ends = world.clock.now - mechanism->made >= mechanism->lifetime / 2;
-	uint32_t epoch = moves_data(holder) ? holder->rpc->link.epoch : 0;
+	uint32_t epoch = moves_data(mechanism) ? mechanism->rpc->link.epoch : 0;
 
 	world_tell("client: begins a context");
-	if (mechanism->present.key && (ends || holder->denied == mechanism->present.key))
+	if (mechanism->present.key && (ends || mechanism->denied == mechanism->present.key))
 		;
-	else if (mechanism->present.key && holder->keys[0] == mechanism->present.key)
+	else if (mechanism->present.key && mechanism->keys[0] == mechanism->present.key)
 		world_violated("a context is replaced that is good");
-	else if (epoch && epoch == holder->epoch)
+	else if (epoch && epoch == mechanism->epoch)
 		world_violated("a context is begun again over the same connection");
-	holder->epoch = epoch;
+	mechanism->epoch = epoch;
 }
 
 /* --- replies --- */
 
 /* The key that a call was sent by; 0: that is too long ago. */
-static uint64_t key_of(const struct holder *holder, const struct call *call)
+static uint64_t key_of(const struct mechanism *mechanism, const struct call *call)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(holder->keys); i++)
-		if (holder->contexts[i] == call->stamp.context)
-			return holder->keys[i];
+	for (size_t i = 0; i < ARRAY_SIZE(mechanism->keys); i++)
+		if (mechanism->contexts[i] == call->stamp.context)
+			return mechanism->keys[i];
 	return 0;
 }
 
@@ -224,103 +197,84 @@ static bool is_of(uint64_t key, uint32_t number, const struct rpc_verifier *veri
 	const uint32_t wire = htobe32(number);
 	const struct iovec part = {(void *)&wire, sizeof(wire)};
 
-	return token_mic_ok(token_server_key(key), &part, 1, verifier->body, verifier->length);
+	return key && krb5_mic_ok(&(struct krb5_keys){key}, KRB5_ACCEPTOR, &part, 1, verifier->body,
+				  verifier->length);
 }
 
 /* True where the server has answered one of the call's numbers. */
-static bool is_answer(const struct holder *holder, const struct call *call,
+static bool is_answer(const struct mechanism *mechanism, const struct call *call,
 		      const struct rpc_verifier *verifier)
 {
 	const uint32_t *numbers = call->stamp.numbers;
-	uint64_t key = key_of(holder, call);
+	uint64_t key = key_of(mechanism, call);
 
-	for (size_t i = 0; key && i < ARRAY_SIZE(call->stamp.numbers) && numbers[i]; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(call->stamp.numbers) && numbers[i]; i++)
 		if (is_of(key, numbers[i], verifier))
 			return true;
 	return false;
 }
 
 /* The same of an earlier copy: of the two before the latest, as the engine promises. */
-static bool is_answer_to_copy(const struct holder *holder, const struct call *call,
+static bool is_answer_to_copy(const struct mechanism *mechanism, const struct call *call,
 			      const struct rpc_verifier *verifier)
 {
 	uint32_t copies = 0;
 
-	if (call->stamp.context != holder->contexts[0])
+	if (call->stamp.context != mechanism->contexts[0])
 		return false;
-	for (uint32_t i = 0; i < min_of(holder->latest, (uint32_t)REMEMBERED) && copies < 3; i++) {
-		uint32_t number = holder->latest - i;
+	for (uint32_t i = 0; i < min_of(mechanism->latest, (uint32_t)REMEMBERED) && copies < 3;
+	     i++) {
+		uint32_t number = mechanism->latest - i;
 
-		if (holder->xids[number % REMEMBERED] != call->xid)
+		if (mechanism->xids[number % REMEMBERED] != call->xid)
 			continue;
 		copies++;
-		if (is_of(holder->keys[0], number, verifier))
+		if (is_of(mechanism->keys[0], number, verifier))
 			return true;
 	}
 	return false;
 }
 
 /* The mechanism has the key that a call was sent by. */
-static bool is_known(const struct holder *holder, const struct call *call)
+static bool is_known(const struct mechanism *mechanism, const struct call *call)
 {
-	uint64_t key = key_of(holder, call);
+	uint64_t key = key_of(mechanism, call);
 
-	return key &&
-	       (key == holder->mechanism->present.key || key == holder->mechanism->earlier.key);
+	return key && (key == mechanism->present.key || key == mechanism->earlier.key);
 }
 
 /* A reply was taken for a call's, or thrown away. */
 static void check_reply(const struct rpc_client *rpc, const struct rpc_reply *message, bool taken)
 {
-	struct holder *holder = find_holder(rpc->credentials);
+	struct mechanism *mechanism = find_mechanism(rpc->credentials);
 	const struct call *call;
 	struct rpc_reply_header header;
 	struct xdr_in in = {message->message, message->message + message->have, false};
 
 	rpc_decode_reply(&in, &header);
 	call = call_find(&rpc->calls, rpc, header.xid);
-	if (holder && header.verdict == RPC_AUTH_ERROR)
-		holder->denied = holder->mechanism->present.key;
-	if (!holder || !call || call_is_context(call) || header.verdict != RPC_SUCCESS ||
+	if (mechanism && header.verdict == RPC_AUTH_ERROR)
+		mechanism->denied = mechanism->present.key;
+	if (!mechanism || !call || call_is_context(call) || header.verdict != RPC_SUCCESS ||
 	    call == rpc->probe || in.bad)
 		return;
-	if (taken && !is_answer(holder, call, &header.verifier))
+	if (taken && !is_answer(mechanism, call, &header.verifier))
 		world_violated("a call with number %u was answered by another reply",
 			       call->stamp.numbers[0]);
-	if (!taken && is_known(holder, call) &&
-	    (is_answer(holder, call, &header.verifier) ||
-	     is_answer_to_copy(holder, call, &header.verifier)))
+	if (!taken && is_known(mechanism, call) &&
+	    (is_answer(mechanism, call, &header.verifier) ||
+	     is_answer_to_copy(mechanism, call, &header.verifier)))
 		world_violated("an answer to number %u, or an earlier one, was thrown away",
 			       call->stamp.numbers[0]);
 }
 
 /* --- in the engine's place --- */
 
-static void forget_holder(struct mechanism *mechanism)
-{
-	struct holder *holder = holder_of(mechanism);
-
-	LIST_REMOVE(holder, link);
-	free(holder);
-}
-
-static struct holder *new_holder(const struct rpc_client *rpc)
-{
-	struct holder *holder = calloc(1, sizeof(*holder));
-
-	if (!holder || !(holder->mechanism = mechanism_new()))
-		abort();
-	holder->rpc = rpc;
-	holder->mechanism->begins = context_begins;
-	holder->mechanism->freed = forget_holder;
-	LIST_INSERT_HEAD(&holders, holder, link);
-	return holder;
-}
-
 int __real_path_credentials_open(struct rpc_client *rpc);
 int __wrap_path_credentials_open(struct rpc_client *rpc)
 {
 	const struct path *path = rpc->server;
+	struct mechanism *mechanism;
 	struct rpcsec_gss_terms terms = {
 		.service = sim_job.terms.service,
 		.counters = &rpc->counters->security,
@@ -331,7 +285,9 @@ int __wrap_path_credentials_open(struct rpc_client *rpc)
 		nclients_note(rpc->own, rpc);
 	if (!terms.service)
 		return __real_path_credentials_open(rpc);
-	terms.mechanism = &new_holder(rpc)->mechanism->base;
+	mechanism = mechanism_new(rpc);
+	LIST_INSERT_HEAD(&mechanisms, mechanism, link);
+	terms.mechanism = &mechanism->base;
 	if (rpcsec_gss_new(&rpc->credentials, &terms))
 		abort();
 	return 0;
@@ -342,7 +298,7 @@ void __wrap_path_credentials_close(struct rpc_client *rpc)
 {
 	if (rpc->own)
 		nclients_note(rpc->own, NULL);
-	if (find_holder(rpc->credentials))
+	if (find_mechanism(rpc->credentials))
 		rpcsec_gss_free(rpc->credentials);
 	else
 		__real_path_credentials_close(rpc);

@@ -8,9 +8,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "contexts.h"
-#include "tokens.h"
 #include "wire/rpcsec_gss.h"
 
 struct kdc_terms {
@@ -52,7 +52,9 @@ void security_check_dropped(uint64_t key, uint32_t number);
 
 /* Of the context in the making. */
 enum mechanism_state { IDLE, WORKS, TELLS, WAITS_FOR_REPLY, HAS_MADE, HAS_FAILED };
+enum { REMEMBERED = 256 };
 
+/* One client's. */
 struct mechanism {
 	struct gss_mechanism base;
 	struct krb5_keys present, earlier, next_keys; /* next_keys.key 0: it is not known yet */
@@ -62,9 +64,19 @@ struct mechanism {
 	uint64_t made, lifetime; /* of the context */
 	uint64_t token[256];
 	uint32_t token_length;
-	void (*begins)(struct mechanism *mechanism); /* another context */
-	void (*freed)(struct mechanism *mechanism);
+
+	/* What is known of the client, for the checks. */
+	LIST_ENTRY(mechanism) link;
+	const struct rpc_client *rpc;
+	uint32_t latest;	   /* number of a call */
+	uint32_t xids[REMEMBERED]; /* of the latest numbers */
+	uint64_t keys[2];	   /* of the contexts that were used last, the latest first */
+	uint32_t contexts[2];	   /* the engine's numbers of these */
+	uint64_t denied;	   /* the key by which a call was */
+	uint32_t epoch;		   /* of its link, when a context was begun */
 };
 
-/* NULL: out of memory. */
-struct mechanism *mechanism_new(void);
+struct mechanism *mechanism_new(const struct rpc_client *rpc);
+
+/* It begins another context. */
+void security_context_begins(struct mechanism *mechanism);

@@ -499,7 +499,7 @@ static bool answer_gss(struct reply *reply, struct arguments *call, const uint8_
 	case CONTEXTS_DROP:
 		world_tell("server: xid %08x: number %u is behind the window", call->rpc.xid,
 			   context.number);
-		security_check_dropped(context.key, context.number);
+		security_check_dropped(context.keys.key, context.number);
 		forget_reply(reply);
 		if (server.terms.gss.cuts)
 			network_reset(end);

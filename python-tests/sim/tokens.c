@@ -38,25 +38,6 @@ static uint64_t sum_of(uint64_t key, const struct iovec *parts, int count)
 	return mix(sum ^ word ^ length << 32);
 }
 
-void token_mic(uint64_t key, const struct iovec *parts, int count, uint8_t *mic)
-{
-	uint64_t sum = sum_of(key, parts, count);
-
-	memcpy(mic, &sum, TOKEN_MIC);
-}
-
-/* libFuzzer sees what is compared, and would forge it: it sees hashes. */
-bool token_mic_ok(uint64_t key, const struct iovec *parts, int count, const uint8_t *mic,
-		  uint32_t length)
-{
-	uint64_t sum = sum_of(key, parts, count), given;
-
-	if (length != TOKEN_MIC)
-		return false;
-	memcpy(&given, mic, sizeof(given));
-	return mix(given) == mix(sum);
-}
-
 /* Encrypts and decrypts, however the bytes lie in parts. */
 static void cipher(uint64_t key, const struct iovec *parts, int count)
 {
@@ -73,54 +54,14 @@ static void cipher(uint64_t key, const struct iovec *parts, int count)
 	}
 }
 
-/* The sum of the text, which no two tokens have in common, and the text. */
-void token_wrap(uint64_t key, const struct iovec *parts, int count, uint8_t *token)
-{
-	uint64_t sum = sum_of(key, parts, count);
-	uint8_t *end = token + TOKEN_WRAP;
-	struct iovec text = {end, 0};
-
-	memcpy(token, &sum, sizeof(sum));
-	for (int i = 0; i < count; i++)
-		if (parts[i].iov_len)
-			end = mempcpy(end, parts[i].iov_base, parts[i].iov_len);
-	text.iov_len = (size_t)(end - token) - TOKEN_WRAP;
-	cipher(key ^ sum, &text, 1);
-}
-
-bool token_unwrap_parts(uint64_t key, const struct iovec *parts, int count)
-{
-	struct iovec text[3];
-	uint64_t sum;
-
-	memcpy(text, parts, (size_t)count * sizeof(*parts));
-	memcpy(&sum, text[0].iov_base, sizeof(sum));
-	text[0].iov_base = (uint8_t *)text[0].iov_base + TOKEN_WRAP;
-	text[0].iov_len -= TOKEN_WRAP;
-	cipher(key ^ sum, text, count);
-	return sum == sum_of(key, text, count);
-}
-
-bool token_unwrap(uint64_t key, uint8_t *token, uint32_t length, uint8_t **plain,
-		  uint32_t *plain_length)
-{
-	const struct iovec part = {token, length};
-
-	if (length < TOKEN_WRAP)
-		return false;
-	*plain = token + TOKEN_WRAP;
-	*plain_length = length - TOKEN_WRAP;
-	return token_unwrap_parts(key, &part, 1);
-}
-
-/* --- in the place of engine/wire/krb5_token.c --- */
-
 static uint64_t key_of(const struct krb5_keys *keys, enum krb5_side side)
 {
 	if (!keys->key)
 		abort(); /* there is no context */
-	return side == KRB5_INITIATOR ? token_client_key(keys->key) : token_server_key(keys->key);
+	return side == KRB5_INITIATOR ? keys->key : ~keys->key;
 }
+
+/* --- in the place of engine/wire/krb5_token.c --- */
 
 uint32_t __wrap_krb5_mic_size(const struct krb5_keys *keys)
 {
@@ -130,14 +71,18 @@ uint32_t __wrap_krb5_mic_size(const struct krb5_keys *keys)
 bool __wrap_krb5_mic(struct krb5_keys *keys, enum krb5_side side, uint64_t sequence,
 		     const struct iovec *parts, int count, uint8_t *mic)
 {
-	token_mic(key_of(keys, side), parts, count, mic);
+	uint64_t sum = sum_of(key_of(keys, side), parts, count);
+
+	memcpy(mic, &sum, TOKEN_MIC);
 	return true;
 }
 
 bool __wrap_krb5_mic_ok(struct krb5_keys *keys, enum krb5_side side, const struct iovec *parts,
 			int count, const uint8_t *mic, uint32_t length)
 {
-	return token_mic_ok(key_of(keys, side), parts, count, mic, length);
+	uint64_t sum = sum_of(key_of(keys, side), parts, count);
+
+	return length == TOKEN_MIC && !memcmp(mic, &sum, TOKEN_MIC);
 }
 
 uint32_t __wrap_krb5_wrap_size(const struct krb5_keys *keys)
@@ -145,22 +90,25 @@ uint32_t __wrap_krb5_wrap_size(const struct krb5_keys *keys)
 	return TOKEN_WRAP;
 }
 
+/* The sum of the text, which no two tokens have in common, and the text. */
 bool __wrap_krb5_wrap(struct krb5_keys *keys, enum krb5_side side, uint64_t sequence,
 		      const struct iovec *parts, int count, uint8_t *token)
 {
-	token_wrap(key_of(keys, side), parts, count, token);
+	uint64_t key = key_of(keys, side), sum = sum_of(key, parts, count);
+	uint8_t *end = mempcpy(token, &sum, TOKEN_WRAP);
+	struct iovec text = {end, 0};
+
+	for (int i = 0; i < count; i++)
+		if (parts[i].iov_len)
+			end = mempcpy(end, parts[i].iov_base, parts[i].iov_len);
+	text.iov_len = (size_t)(end - token) - TOKEN_WRAP;
+	cipher(key ^ sum, &text, 1);
 	return true;
 }
 
 bool __wrap_krb5_wrap_end(struct krb5_keys *keys)
 {
 	return true;
-}
-
-bool __wrap_krb5_unwrap(struct krb5_keys *keys, enum krb5_side side, uint8_t *token,
-			uint32_t length, uint8_t **plain, uint32_t *plain_length)
-{
-	return token_unwrap(key_of(keys, side), token, length, plain, plain_length);
 }
 
 uint32_t __wrap_krb5_wrap_front(const uint8_t *token, uint32_t have)
@@ -171,5 +119,25 @@ uint32_t __wrap_krb5_wrap_front(const uint8_t *token, uint32_t have)
 bool __wrap_krb5_unwrap_parts(struct krb5_keys *keys, enum krb5_side side,
 			      const struct iovec *parts, int count)
 {
-	return token_unwrap_parts(key_of(keys, side), parts, count);
+	uint64_t key = key_of(keys, side), sum;
+	struct iovec text[KRB5_PARTS_MAX];
+
+	memcpy(text, parts, (size_t)count * sizeof(*parts));
+	memcpy(&sum, text[0].iov_base, sizeof(sum));
+	text[0].iov_base = (uint8_t *)text[0].iov_base + TOKEN_WRAP;
+	text[0].iov_len -= TOKEN_WRAP;
+	cipher(key ^ sum, text, count);
+	return sum == sum_of(key, text, count);
+}
+
+bool __wrap_krb5_unwrap(struct krb5_keys *keys, enum krb5_side side, uint8_t *token,
+			uint32_t length, uint8_t **plain, uint32_t *plain_length)
+{
+	const struct iovec part = {token, length};
+
+	if (length < TOKEN_WRAP)
+		return false;
+	*plain = token + TOKEN_WRAP;
+	*plain_length = length - TOKEN_WRAP;
+	return __wrap_krb5_unwrap_parts(keys, side, &part, 1);
 }
