@@ -48,6 +48,7 @@ struct scenario_fate {
 	bool is_call;	    /* it is carried out: the reply's message type is CALL (NFSv3) */
 	bool refused;	    /* it is carried out: its transport refuses it, as by RDMA_ERROR */
 	bool renames;	    /* the reply has a verifier that no other reply has */
+	bool repeats;	    /* CREATE_SESSION: as if the one before it came again (NFSv4.1) */
 	uint32_t status;    /* it is not carried out: the reply has this status */
 	uint32_t limit;	    /* READ, WRITE: this many bytes are moved at most; 0: all */
 	uint32_t fragment;  /* the reply's record is cut into fragments of so many bytes; 0: one */

@@ -217,6 +217,14 @@ static void decide(struct compound *compound, enum nfs4_operation operation, str
 	compound->fate = fate;
 }
 
+/* A CREATE_SESSION has the number of the one before it: it gives the same session. */
+static void repeat_session(struct xdr_in *in)
+{
+	enum { SEQUENCE_AT = 8 + 3 }; /* its last byte, behind the client's ID */
+
+	--*(uint8_t *)(in->at + SEQUENCE_AT);
+}
+
 uint32_t front_begin(struct nfs_call *call, enum nfs4_operation operation, uint64_t file)
 {
 	struct compound *compound = call->front->compound;
@@ -230,6 +238,8 @@ uint32_t front_begin(struct nfs_call *call, enum nfs4_operation operation, uint6
 		return NFS4ERR_DELAY; /* which is not sent */
 	}
 	world_tell("server:   %s", nfs4_operation_name(operation));
+	if (compound->fate.repeats)
+		repeat_session(call->in);
 	if (!compound->fate.status && is_delayed(operation))
 		return NFS4ERR_DELAY;
 	return compound->fate.status;

@@ -142,27 +142,6 @@ def test_what_an_earlier_copy_has_removed_is_removed(job: Run) -> None:
     assert first.session != again.session
 
 
-def test_a_server_that_has_one_session_for_all(client: FioRunner, server: ScriptedServer) -> None:
-    """It is asked three times more, and one I/O gets on with it.
-
-    That another connection's session is not taken, the simulator finds. On a busy machine the other
-    connection may have a call as well, on the same slot: both then ask anew.
-    """
-
-    def grants_anothers(call: Call) -> Answer | None:
-        second = _DATA_SESSION < call.nth <= _DATA_SESSION + 20
-        if call.procedure is not Nfs4.CREATE_SESSION or not second:
-            return None
-        return Answer(act=False, results=bytes(4) + server.core.created)
-
-    server.hooks.append(grants_anothers)
-    result = client.well(pool=server.pool(version=4), nconnect=2, size="4k")
-    assert said(result) == []
-    assert len(server.calls(Nfs4.CREATE_SESSION)) >= _DATA_SESSION + 1 + 3
-    assert len({call.session for call in server.calls(Nfs4.WRITE)}) == 1
-    _keeps_nothing(server)
-
-
 def test_a_restarted_server_may_give_the_client_id_again(job: Run) -> None:
     """Unconfirmed: that shows the restart. The open is reclaimed, and sessions count anew.
 

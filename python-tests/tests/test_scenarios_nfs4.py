@@ -269,6 +269,22 @@ def test_a_session_that_is_refused_for_long_is_asked_for_ever_more_rarely(
     assert len(ran.calls(_W)) == BLOCKS
 
 
+@pytest.mark.parametrize(("repeated", "asked"), [(1, 2), (3, 4), (99, 4)])
+def test_a_session_that_another_connection_has(
+    scenario: Scenarios, repeated: int, asked: int
+) -> None:
+    """A CREATE_SESSION gets the reply to the other's: it is sent again, three times at most.
+
+    Then that session is taken: a server may have one for all. Here one connection alone uses it.
+    """
+    again = on(Nfs4.CREATE_SESSION, {"repeats": True}, after=1, last=1 + repeated)
+    late = on(_W, {**_END_SESSIONS, "delay": 40 * SECOND}, nth=BLOCKS)
+    ran = scenario(late, again, version=4, nconnect=2, depth=1, timeo=6000)
+    made = [call for call in ran.calls(Nfs4.CREATE_SESSION) if not call.status]
+    assert len(made) == 1 + asked
+    assert len({call.connection for call in made}) == 2
+
+
 def test_a_shared_session_outlives_a_path_that_held_all_slots(scenario: Scenarios) -> None:
     held = 0
 

@@ -123,7 +123,6 @@ class Core:
         self._ffi, self._library = _library()
         self._export, self._files, self._terms = export, export.files, terms
         self._top = above(export)
-        self.created = b""  # the latest CREATE_SESSION's results behind its status
         self._granted: dict[bytes, Granted] = {}  # by session
         self._id = 0  # the latest client's: it is told 0 where terms.zero_id
         self._raised: BaseException | None = None
@@ -319,8 +318,7 @@ class Core:
         )
         self._granted[session] = granted
         sizes = xdr(granted.max_request, granted.max_response)
-        self.created = results[4:32] + sizes + results[40:]
-        return results[:4] + self.created
+        return results[:32] + sizes + results[40:]
 
     # --- files (struct hooks) ---
 
