@@ -41,32 +41,6 @@ def _packed(value: int | str | bytes) -> bytes:
     return length + value + bytes(-len(value) % 4)
 
 
-class Results:
-    """The results of a call in XDR, read one after the other; EOFError where they end before."""
-
-    def __init__(self, data: bytes):
-        self._data = data
-
-    def word(self) -> int:
-        """Return a word; one that tells yes or no is 1 or 0."""
-        return int.from_bytes(self._take(4), "big")
-
-    def opaque(self) -> bytes:
-        """Return an opaque or a string without its length."""
-        length = self.word()
-        return self._take(length + -length % 4)[:length]
-
-    def rest(self) -> bytes:
-        """Return what has not been read."""
-        return self._data
-
-    def _take(self, count: int) -> bytes:
-        taken, self._data = self._data[:count], self._data[count:]
-        if len(taken) < count:
-            raise EOFError
-        return taken
-
-
 # --- replies, and records ---
 
 
@@ -186,7 +160,7 @@ class RpcClient:
         self._socket = socket.create_connection((address, port), timeout=_TIMEOUT_SECONDS)
 
     def call(self, procedure: int, arguments: bytes = b"") -> bytes:
-        """Make one call and give its results in XDR. Raises RpcError, OSError or EOFError."""
+        """Make one call and give its results in XDR. Raises RpcError, OSError or struct.error."""
         self._xid = (self._xid + 1) & 0xFFFFFFFF
         header = (self._xid, CALL, RPC_VERSION, self._program, self._version, procedure)
         call = xdr(*header, AUTH_SYS, self._credentials(), AUTH_NONE, b"") + arguments
@@ -203,18 +177,17 @@ class RpcClient:
         return xdr(0, socket.gethostname().encode()[:255], *self._user, 0)
 
     def _reply(self) -> bytes:
-        reply = Results(receive_record(self._socket))
-        if reply.word() != self._xid:
+        reply = receive_record(self._socket)
+        xid, _, denied, word, length = struct.unpack_from(">5I", reply)
+        if xid != self._xid:
             raise RpcError("answered to another call")
-        reply.word()
-        if reply.word() == _DENIED:
-            words = [reply.word(), reply.word()]
-            raise RpcError(f"refused the caller's credentials (status {words})")
-        reply.word()
-        reply.opaque()
-        status = reply.word()
+        if denied:
+            raise RpcError(f"refused the caller's credentials (status {[word, length]})")
+        results_at = 24 + length + -length % 4  # behind the verifier and the accept status
+        (status,) = struct.unpack_from(">I", reply, results_at - 4)
         if status == AcceptStat.PROG_MISMATCH:
-            raise RpcError(f"offers versions {reply.word()} to {reply.word()}")
+            low, high = struct.unpack_from(">2I", reply, results_at)
+            raise RpcError(f"offers versions {low} to {high}")
         if status:
             raise RpcError(f"did not accept the call (accept status {status})")
-        return reply.rest()
+        return reply[results_at:]
