@@ -143,6 +143,8 @@ def ratio(
     over: Iterable[Cell],
     under: Iterable[Cell],
     measure: Take,
+    *,
+    each_pair: bool = False,
 ) -> Ratio | None:
     """Return a figure's ratio, paired by repeat; None where no repeat has it on both sides.
 
@@ -150,10 +152,11 @@ def ratio(
     count, by their geometric mean, that are done and have the figure, above 0, and their like. In
     fractions of a factorial no cell may have its like: then repeats count in which all cells that
     are given have the figure. Give all that are planned there: one that failed spoils its repeat.
+    With `each_pair` the pairs of a repeat count one by one, and not together.
     """
     sides = [*over], [*under]
     varied = {*varying(sides[0]), *varying(sides[1])}
-    blocks = [_by_repeat(side, measure, varied) for side in sides]
+    blocks = [figures_by_repeat(side, measure, varied) for side in sides]
     whole = [{_key(cell, varied) for cell in side} for side in sides]
     if not whole[0] & whole[1]:
         blocks = [
@@ -167,16 +170,17 @@ def ratio(
     logs: dict[_Key, dict[int, float]] = {}
     for repeat in sorted(blocks[0].keys() & blocks[1].keys()):
         one, other = (block[repeat] for block in blocks)
-        for key in one.keys() & other.keys():
+        for key in (at for at in one if at in other):
             logs.setdefault(key, {})[repeat] = math.log(one[key] / other[key])
-    return Ratio.of_logs(by_repeat(logs.values())) if logs else None
+    pairs = [log for of in logs.values() for log in of.values()] if each_pair else []
+    return Ratio.of_logs(pairs or by_repeat(logs.values())) if logs else None
 
 
 def _key(cell: Cell, varied: Collection[str]) -> _Key:
     return _Key((name, at) for name, at in cell.factors.items() if name in varied)
 
 
-def _by_repeat(
+def figures_by_repeat(
     cells: Iterable[Cell], measure: Take, varied: Collection[str]
 ) -> dict[int, dict[_Key, float]]:
     """Return the figures of each repeat, by the factors that are varied."""

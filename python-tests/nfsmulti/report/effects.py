@@ -111,41 +111,24 @@ class _Speed:
 
     def sample(self, levels: _Levels) -> Sample | None:
         """Return the geometric mean of their MB/s in each repeat."""
-        rates: dict[object, list[float]] = {}
-        for (repeat, *_), rate in self._rates(levels).items():
-            rates.setdefault(repeat, []).append(rate)
-        return Sample.of(map(geometric_mean, rates.values()))
-
-    def mean(self, levels: _Levels) -> float:
-        """Return the mean of that, 0 for none."""
-        found = self.sample(levels)
-        return found.mean if found else 0.0
+        found = cells.at(self._cells, levels)
+        rates = cells.figures_by_repeat(found, measures.MB_PER_S, cells.varying(found))
+        return Sample.of(geometric_mean(of.values()) for of in rates.values())
 
     def means(self, factor: str) -> dict[Level, float]:
-        """Return the same at each level of a factor."""
-        return {level: self.mean({factor: level}) for level in self.levels[factor]}
+        """Return the mean of that at each level of a factor."""
+        found = {level: self.sample({factor: level}) for level in self.levels[factor]}
+        return {level: one.mean if one else 0.0 for level, one in found.items()}
 
     def ratio(self, over: _Levels, under: _Levels) -> Ratio | None:
-        """Return the speed at some levels in times that at others.
+        """Return the speed at some levels in times that at others, by pairs of cells.
 
-        Each pair of cells of one repeat counts that differ in nothing else. Each repeat counts once
-        where no cell has its like, and for a setting of the server, since what changes from block
-        to block of its cells falls on it alone.
+        Of a setting of the server each repeat counts once, since what changes from block to block
+        of its cells falls on it alone.
         """
-        pairs = self._rates(over), self._rates(under)
-        both = [(pairs[0][key], pairs[1][key]) for key in pairs[0] if key in pairs[1]]
-        if both and over.get(self._in_turn) == under.get(self._in_turn):
-            return Ratio.paired(*zip(*both, strict=True))
         there, here = (cells.at(self._cells, levels) for levels in (over, under))
-        return cells.ratio(there, here, measures.MB_PER_S)
-
-    def _rates(self, levels: _Levels) -> dict[tuple[object, ...], float]:
-        """Return the MB/s of cells at some levels, by repeat and other levels."""
-        return {
-            (cell.repeat, *(at for name, at in cell.factors.items() if name not in levels)): rate
-            for cell in cells.at(self._cells, levels)
-            if cell.status == "done" and (rate := measures.MB_PER_S(cell))
-        }
+        each_pair = over.get(self._in_turn) == under.get(self._in_turn)
+        return cells.ratio(there, here, measures.MB_PER_S, each_pair=each_pair)
 
     def pairs(self, factor: str) -> list[Ratio]:
         """Return the ratios of each two levels of a factor that have one."""
