@@ -284,9 +284,8 @@ def test_what_the_table_has_below_the_answer_is_within_the_limit() -> None:
     folders = [ROOT / "results/reference" / name for name in ("latency", "latency-kernel")]
     for curve in [one for folder in folders for one in loads.curves(Summary.load(folder))]:
         waits = curve.by_repeat(lambda cell: loads.told_us([cell], 99))
-        rates = {load: rate.median for load in waits if (rate := curve.rate(load))}
         assert curve.limit
-        below = [load for load in waits if rates[load] <= curve.limit.rate.median]
+        below = [load for load in waits if curve.rates[load].median <= curve.limit.rate.median]
         assert [load for load in below if waits[load].median > curve.slo.us] == []
 
 

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from nfsmulti import texts
 from nfsmulti.report import cells, measures, scaling
 from nfsmulti.report.measures import Measure, Take
-from nfsmulti.report.scaling import Curve as Counted
 from nfsmulti.stats import Ratio, Sample, merged
 from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.units import Slo
@@ -37,6 +36,7 @@ RULES = (
 )
 _APART = 3.0  # times: repeats that differ more have no figure together
 _KNEE = Slo(99, math.inf)  # of a run without a limit
+REACHED = measures.MEASURES["IOPS in time"]
 
 TRANSPORTS = {
     "tcp": "engine (TCP)",
@@ -71,15 +71,13 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Curve:
-    """One configuration at rising load: its cells that are done, by load; 0 is the peak.
+class Curve(scaling.Curve):
+    """One configuration at rising load, of which 0 is the peak.
 
-    `levels` are those of all other factors; `name` has those in which the run's curves differ, ""
-    for one alone, and `slo` is the run's limit.
+    `name` has the levels in which the run's curves differ, "" for one alone, and `slo` is the run's
+    limit.
     """
 
-    levels: Mapping[str, Factor]
-    cells: Mapping[int, list[Cell]]
     slo: Slo = _KNEE
     name: str = ""
 
@@ -91,16 +89,16 @@ class Curve:
     @property
     def loads(self) -> list[int]:
         """Each load that was offered, by size."""
-        return sorted(load for load in self.cells if load)
+        return [load for load in self.counts if load]
 
     @property
     def peak(self) -> Sample | None:
         """The I/Os per second of the closed loop."""
-        return cells.sample(self.cells.get(0, []), measures.IOPS)
+        return cells.sample(self.at(0), measures.IOPS)
 
     def sustained(self, load: int) -> list[Cell]:
         """Return the repeats in which a load was sustained, if these are most of them."""
-        found = self.cells.get(load, [])
+        found = self.at(load)
         held = [one for one in found if one.arrivals and one.arrivals.sustained]
         return held if 2 * len(held) > len(found) else []
 
@@ -109,9 +107,11 @@ class Curve:
         held = self.sustained(load)
         return [one for one in self.cells[load] if one not in held]
 
-    def rate(self, load: int) -> Sample | None:
-        """Return the I/Os per second that were reached where a load was sustained."""
-        return cells.sample(self.sustained(load), achieved)
+    @functools.cached_property
+    def rates(self) -> dict[int, Sample]:
+        """The I/Os per second that were reached at each load that was sustained."""
+        found = {load: cells.sample(self.sustained(load), REACHED) for load in self.loads}
+        return {load: rate for load, rate in found.items() if rate}
 
     @functools.cached_property
     def points(self) -> dict[int, list[_Point]]:
@@ -121,7 +121,7 @@ class Curve:
     def _points(self, measure: Take) -> dict[int, list[_Point]]:
         found: dict[int, list[_Point]] = {}
         for cell in (one for load in self.loads for one in self.sustained(load)):
-            rate, wait = achieved(cell), measure(cell)
+            rate, wait = REACHED(cell), measure(cell)
             if rate and wait:
                 found.setdefault(cell.repeat, []).append((rate, wait))
         return {repeat: sorted(those) for repeat, those in found.items()}
@@ -133,17 +133,22 @@ class Curve:
         line between its loads. So the medians of crossings and of these figures are of one curve.
         """
         lines = self._points(measure).values()
-        rates = {load: rate.median for load in self.loads if (rate := self.rate(load))}
         return {
-            load: Sample(tuple(_at(one, rate) or math.inf for one in lines))
-            for load, rate in rates.items()
+            load: Sample(tuple(_at(one, rate.median) or math.inf for one in lines))
+            for load, rate in self.rates.items()
             if lines
         }
 
-    def at(self, rate: float) -> dict[int, float]:
+    def waits(self, rate: float) -> dict[int, float]:
         """Return the percentile at a rate by repeat, in µs, for those that sustained as much."""
         every = self.points
         return {repeat: us for repeat, those in every.items() if (us := _at(those, rate))}
+
+    @functools.cached_property
+    def ends(self) -> dict[int, float]:
+        """The rate at which each repeat crosses the limit, or has its knee."""
+        crossing = functools.partial(_crossing, us=self.slo.us) if self.slo.given else _knee
+        return {repeat: crossing(those) for repeat, those in self.points.items()}
 
     @functools.cached_property
     def limit(self) -> Limit | None:
@@ -168,8 +173,7 @@ class Curve:
     @property
     def full(self) -> str:
         """What is full there, "" where nothing is known to be."""
-        there = Counted({}, dict(self.cells))
-        return scaling.limit(there, self.limit.load) if self.limit else ""
+        return scaling.limit(self, self.limit.load) if self.limit else ""
 
 
 def curves(summary: Summary) -> list[Curve]:
@@ -181,7 +185,7 @@ def curves(summary: Summary) -> list[Curve]:
         found.setdefault(levels, {}).setdefault(0 if load == PEAK else int(load), []).append(cell)
     every = sorted(found, key=_order)
     slo = Slo.parse(summary.place["slo"]) if summary.place.get("slo") else _KNEE
-    drawn = [Curve(dict(one), found[one], slo) for one in every]
+    drawn = [Curve(dict(one), found[one], slo=slo) for one in every]
     return [replace(one, name=name) for one, name in zip(drawn, named(drawn), strict=True)]
 
 
@@ -197,23 +201,9 @@ def named(every: Sequence[Curve]) -> list[str]:
     return [cells.words(cells.told(one, varied), TRANSPORTS) for one in firsts]
 
 
-def achieved(cell: Cell) -> float | None:
-    """Return the I/Os per second that completed in time."""
-    return cell.arrivals.achieved if cell.arrivals else None
-
-
-def told_us(found: Iterable[Cell], percent: float, what: str = "response") -> float | None:
-    """Return a percentile of all I/O, of the response or the "lag", where enough took longer."""
-    bins = [
-        one
-        for cell in found
-        if cell.arrivals
-        for one in (
-            [cell.arrivals.lag]
-            if what == "lag"
-            else [side.response for side in measures.sides(cell)]
-        )
-    ]
+def told_us(found: Iterable[Cell], percent: float) -> float | None:
+    """Return a percentile of the response of all I/O, where enough took longer."""
+    bins = [side.response for one in found if one.arrivals for side in measures.sides(one)]
     return cells.bins_us(merged(bins), percent)
 
 
@@ -250,13 +240,12 @@ def fell_behind(found: Iterable[Cell]) -> list[str]:
 
 def _limit(curve: Curve) -> Limit:
     us, points = curve.slo.us, curve.points
-    rates = [_crossing(one, us) if curve.slo.given else _knee(one) for one in points.values()]
-    rate = Sample(tuple(rates))
+    rate = Sample(tuple(curve.ends.values()))
     lowest, highest = (
         Sample(tuple(one[at][1] for one in points.values())).median for at in (0, -1)
     )
     waits = curve.by_repeat(lambda cell: told_us([cell], curve.slo.percent))
-    loads = {load: reached.median for load in waits if (reached := curve.rate(load))}
+    loads = {load: reached.median for load, reached in curve.rates.items()}
     load = max((one for one in loads if loads[one] <= rate.median), default=min(loads))
     if not curve.slo.given:  # of measured rates the median of repeats, which is not that of a load
         load = min(loads, key=lambda one: abs(loads[one] - rate.median))
@@ -297,17 +286,17 @@ def _at(points: Sequence[_Point], rate: float) -> float | None:
 
 def against(curve: Curve, first: Curve, rate: float) -> Ratio | None:
     """Return the percentile at a rate in times that of the first curve, paired; None for rate 0."""
-    over, under = curve.at(rate), first.at(rate)
-    both = sorted(over.keys() & under.keys()) if rate else []
-    return Ratio.paired([over[n] for n in both], [under[n] for n in both]) if both else None
+    return _paired(curve.waits(rate), first.waits(rate)) if rate else None
 
 
 def gain(over: Curve, under: Curve) -> Ratio | None:
     """Return how far a curve is good in times that of another, paired by repeat."""
-    a, b = (dict(zip(c.points, c.limit.rate.values, strict=True)) if c.limit else {}
-            for c in (over, under))  # fmt: skip
-    both = sorted(a.keys() & b.keys())
-    return Ratio.paired([a[n] for n in both], [b[n] for n in both]) if both else None
+    return _paired(over.ends, under.ends)
+
+
+def _paired(over: Mapping[int, float], under: Mapping[int, float]) -> Ratio | None:
+    both = sorted(over.keys() & under.keys())
+    return Ratio.paired([over[n] for n in both], [under[n] for n in both]) if both else None
 
 
 def compared(a: Summary, b: Summary) -> Iterator[tuple[str, str, Sample, Sample]]:
@@ -316,22 +305,16 @@ def compared(a: Summary, b: Summary) -> Iterator[tuple[str, str, Sample, Sample]
     These are responses at three of A's loads that B reached in every repeat, and the load within
     A's limit.
     """
-    others = {tuple(sorted(one.levels.items())): one for one in curves(b)}
+    others = {frozenset(one.levels.items()): one for one in curves(b)}
     for one in curves(a):
-        other = others.get(tuple(sorted(one.levels.items())))
-        if not other:
+        if not (there := others.get(frozenset(one.levels.items()))):
             continue
-        other = Curve(other.levels, other.cells, one.slo)
-        reached = [rate.mean for load in one.loads if (rate := one.rate(load))]
-        whole = [
-            mean
-            for mean in reached
-            if all(len(curve.at(mean)) == len(curve.points) > 0 for curve in (one, other))
-        ]
+        other = replace(there, slo=one.slo)
+        both = one, other
+        reached = [rate.mean for rate in one.rates.values()]
+        whole = [at for at in reached if all(len(c.waits(at)) == len(c.points) > 0 for c in both)]
         for mean in sorted({*whole[:1], *whole[len(whole) // 2 :][:1], *whole[-1:]}):
-            of_a, of_b = (
-                Sample(tuple(us / 1000 for us in c.at(mean).values())) for c in (one, other)
-            )
+            of_a, of_b = (Sample(tuple(us / 1000 for us in c.waits(mean).values())) for c in both)
             name = ", ".join(filter(None, (one.name, f"at {texts.number(mean)} IOPS")))
             yield name, "ms", of_a, of_b
         if one.limit and other.limit and one.limit.told and other.limit.told:

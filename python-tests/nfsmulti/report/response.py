@@ -15,7 +15,7 @@ from nfsmulti import texts
 from nfsmulti.report import cells, charts, loads, measures
 from nfsmulti.report.answer import MOST_ROWS, Answer, fewest
 from nfsmulti.report.loads import Curve
-from nfsmulti.report.measures import Take
+from nfsmulti.report.measures import MEASURES, Take
 from nfsmulti.report.story import Plot, Section, Told
 from nfsmulti.stats import Sample, mean_us, merged
 from nfsmulti.summary import Cell, Summary
@@ -178,8 +178,8 @@ def _loads_table(curve: Curve, *, short: bool = False) -> Table:
 
 def _row(curve: Curve, load: int, columns: Sequence[dict[int, str]]) -> list[str]:
     """Write a load; one that was not sustained has no percentiles."""
-    if not (rate := curve.rate(load)):
-        reached = cells.sample(curve.lost(load), loads.achieved)
+    if not (rate := curve.rates.get(load)):
+        reached = cells.sample(curve.lost(load), loads.REACHED)
         return [f"{load}, not sustained", texts.measured(reached), *[MISSING] * len(columns)]
     return [str(load), texts.number(rate.median), *(column[load] for column in columns)]
 
@@ -188,7 +188,7 @@ def _column(curve: Curve, us: _Us) -> dict[int, str]:
     """Write medians of the repeats; where one has too few I/Os that of all together, marked."""
     each = curve.by_repeat(lambda cell: us([cell]))
     found = {}
-    for load in curve.loads:
+    for load in curve.rates:
         held = curve.sustained(load)
         pooled = us(held) if load not in each or None in [us([cell]) for cell in held] else None
         found[load] = (
@@ -197,8 +197,8 @@ def _column(curve: Curve, us: _Us) -> dict[int, str]:
     return found
 
 
-def _response(percent: float, what: str = "response") -> Take:
-    return lambda cell: loads.told_us([cell], percent, what)
+def _response(percent: float) -> Take:
+    return lambda cell: loads.told_us([cell], percent)
 
 
 def _service_us(held: Sequence[Cell]) -> float | None:
@@ -231,7 +231,9 @@ def _late(every: Sequence[Curve]) -> list[str]:
                 for cell in one.sustained(load)
                 if cell.arrivals and cell.arrivals.full < _DOUBTFUL
             ]
-            lag, wait = (cells.sample(held, _response(50, what)) for what in ("lag", "response"))
+            lag, wait = (
+                cells.sample(held, MEASURES[f"{what} p50 ms"]) for what in ("lag", "response")
+            )
             if lag and wait and lag.median > _DOUBTFUL * wait.median:
                 found.append((lag.median / wait.median, load))
     return [
@@ -296,7 +298,7 @@ def _cross_lost(axes: Axes, group: Sequence[Curve]) -> None:
     """Mark at the top which rates were reached where a load was not sustained."""
     said = "not sustained"
     for number, one in enumerate(group):
-        rates = [loads.achieved(cell) or 0 for load in one.loads for cell in one.lost(load)]
+        rates = [loads.REACHED(cell) or 0 for load in one.loads for cell in one.lost(load)]
         if rates:
             axes.plot(
                 rates, [0.97] * len(rates), "x",
@@ -347,7 +349,7 @@ def _mean(part: str) -> Take:
 def _points(curve: Curve, measure: Take) -> list[tuple[float, Sample]]:
     """Return a figure in ms by the rate that was reached, where a load was sustained."""
     return [
-        (rate.median, Sample(tuple(us / 1000 for us in wait.values)))
+        (curve.rates[load].median, Sample(tuple(us / 1000 for us in wait.values)))
         for load, wait in curve.by_repeat(measure).items()
-        if (rate := curve.rate(load)) and wait.median < math.inf
+        if wait.median < math.inf
     ]
