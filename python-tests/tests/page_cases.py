@@ -332,6 +332,14 @@ def _security() -> dict[str, Summary]:
     }
 
 
+def _readsize() -> dict[str, Summary]:
+    cells: list[Any] = [
+        ({"version": "3", "nconnect": 1, "kib": kib}, {"read": rate, "block": kib << 10})
+        for kib, rate in ((4, 1e8), (64, 5e8), (1024, 5e8))
+    ]
+    return {"the smallest reads that are fast enough are told": _run("readsize", *cells)}
+
+
 def _metadata() -> dict[str, Summary]:
     made, two = reference("metadata"), creates({1: 9000}, {4: 3000}, repeats=2)
     later = changed(made, factors={"version": "4.1"})
@@ -344,8 +352,8 @@ def _metadata() -> dict[str, Summary]:
         "not with a mount that was measured in other repeats": dataclasses.replace(
             two, cells=[two.cells[0], two.cells[3]]
         ),
-        "operations whose growth ends differently": _joined(
-            _operations(1, 8, 32, 128), _operations(1, 8, name="remove")
+        "drawn: operations whose growth ends differently": _joined(
+            _operations(1, 8, 32, 128), _operations(1, 8, name="getattr")
         ),
         "one depth": _joined(_operations(32), _operations(32, name="remove")),
         "other depths than 32": _operations(8, 128),
@@ -751,5 +759,5 @@ def _sweeps_of_threads(two: Mapping[str, Any]) -> dict[str, Summary]:
 _CASES: dict[str, Callable[[], dict[str, Summary]]] = {
     "dd": _dd, "fsperf": _fsperf, "randread": _randread, "sio": _sio, "oltp": _oltp,
     "neighbour": _neighbour, "security": _security, "metadata": _metadata, "clients": _clients,
-    "latency": _latency, "connections": _connections, "sweep": _sweep,
+    "latency": _latency, "connections": _connections, "sweep": _sweep, "readsize": _readsize,
 }  # fmt: skip

@@ -394,6 +394,25 @@ def test_interrupted_download_leaves_no_tree(
         assert "nfsmulti: apt-get fetches Debian 13's kernel, for the" in capsys.readouterr().err
 
 
+def test_a_kernel_has_an_index_of_modules_and_boots_uncompressed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "boot").mkdir()
+    (tmp_path / "boot/vmlinuz-6.12").touch()
+    done: list[Sequence[str | Path]] = []
+
+    def ran(argv: list[str], **_: Any) -> Completed:
+        done.append(argv)
+        return Completed(argv, 0, "", "")
+
+    monkeypatch.setattr(machine, "run", ran)
+    monkeypatch.setattr(machine, "_uncompress", lambda *files: done.append(files))
+    machine._complete(tmp_path)
+    image, zstd = tmp_path / "boot/vmlinuz-6.12", tmp_path / "programs/zstd"
+    assert done == [["depmod", "-b", str(tmp_path), "6.12"], (image, zstd)]
+    assert zstd.exists()
+
+
 def test_a_kernel_that_is_packed_otherwise(tmp_path: Path) -> None:
     """That is no trouble of the network's."""
     (image := tmp_path / "vmlinuz-7").write_bytes(bytes(1024))

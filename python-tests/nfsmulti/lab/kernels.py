@@ -171,7 +171,8 @@ def _download(folder: Path) -> list[Path]:
 
 def _complete(folder: Path) -> None:
     """See that modprobe finds the modules of the one kernel, and QEMU an image that boots fast."""
-    (folder / "lib").symlink_to("usr/lib")
+    if not (folder / "lib").exists():
+        (folder / "lib").symlink_to("usr/lib")
     _make_runnable(_USED, folder / "programs")
     for image in (folder / "boot").glob("vmlinuz-*"):
         release = image.name.removeprefix("vmlinuz-")
