@@ -108,7 +108,7 @@ static bool choose(uint32_t number, struct io_u *io_u)
 	return true;
 }
 
-/* --- what fio/meta_job.c and fio/metadata.c are to a job --- */
+/* --- what fio/meta_job.c and fio/meta_job.c are to a job --- */
 
 void meta_job_begins(struct meta_job *meta, struct meta_choice *choice, const struct io_u *io_u)
 {
