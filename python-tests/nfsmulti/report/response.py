@@ -86,8 +86,8 @@ def _headline(group: Sequence[Curve]) -> str:
     best = _best(group)
     found, slo = best.limit, best.slo
     if not found:
-        lost = any(map(best.lost, best.loads))
-        why = "no load was sustained" if lost else "too few I/Os for a percentile (--runtime)"
+        held = any(map(best.sustained, best.loads))
+        why = "too few I/Os for a percentile (--runtime)" if held else "no load was sustained"
         return f"No response to tell: {why}."
     us = f"p{slo.percent:g} is {_ms(found.us)} ms"
     if not found.met:
@@ -229,7 +229,7 @@ def _late(every: Sequence[Curve]) -> list[str]:
             held = [
                 cell
                 for cell in one.sustained(load)
-                if cell.arrivals and cell.arrivals.full < _DOUBTFUL
+                if cell.arrivals and cell.arrivals.full < _DOUBTFUL and loads.told_us([cell], 50)
             ]
             lag, wait = (
                 cells.sample(held, MEASURES[f"{what} p50 ms"]) for what in ("lag", "response")
