@@ -360,7 +360,8 @@ def _title(run: Run, measure: str) -> str:
 
 
 def _unit(measure: str) -> str:
-    return f"latency {measure.replace(' ', ', ')}" if measure.endswith(" ms") else measure
+    """Write a measure's name as tables do: a comma is before its unit."""
+    return ", ".join(filter(None, measure.rpartition(" ")[::2]))
 
 
 def _each(run: Run, of: Sequence[str] | Mapping[str, Sequence[Level]]) -> list[dict[str, Level]]:
@@ -413,7 +414,7 @@ def _lines(run: Run, shown: Lines, panel: Levels, measure: str) -> Plot | None:
         if shown.ideal:
             _ideal(axes, drawn)
 
-    figure = charts.lines(title, label, take.name, drawn, scale, 3)
+    figure = charts.lines(title, label, _unit(take.name), drawn, scale, 3)
     dotted = "; dotted: as many times 1" if shown.ideal else ""
     return Plot(name, f"{title} against {label}; {charts.REPEATS}{dotted}.", figure)
 
