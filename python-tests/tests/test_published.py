@@ -17,12 +17,12 @@ _FIGURES = (
     "43.20 s, 19.4 MB/s", "30.86 s, 27.2 MB/s", "55 s, 72 MB/s in sum",
     "6.02 s, 139 MB/s, in part into the client's cache",
     "8.56 s, 98.0 MB/s", "100 MB/s", "4.20 s, 2.0 GB/s", "718 MB/s", "1,100 MB/s", "523 MB/s",
-    "1,094 MB/s", "995, 957, 1274, 952 MiB/s", "4178 MiB/s (4381 MB/s), 66.8k IOPS",
+    "1,094 MB/s", "995, 957, 1,274 and 952 MiB/s", "4,178 MiB/s (4,381 MB/s), 66.8k IOPS",
     "478, 497, 371, 500 µs", "318 to 375 µs", "1,400 to 3,700 µs", "3.7 to 4.7 %", "24 to 36 %",
     "no gain, or a loss", "a large gain", "rises", "1.0 (the scale)", "under 0.1 ms more",
     "118 MB/s", "117 MB/s", "9.137 s", "18.274 s", "36.547 s", "84.1 MB/s", "82.5 MB/s",
-    "4844 MB/s, buffered", "9636 MB/s, buffered",
-    "590 MB/s under dontcache, 1561 MB/s after a patch",
+    "4,844 MB/s, buffered", "9,636 MB/s, buffered",
+    "590 MB/s under dontcache, 1,561 MB/s after a patch",
 )  # fmt: skip
 
 

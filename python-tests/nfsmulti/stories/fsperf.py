@@ -4,7 +4,7 @@
 Published: SAP HANA's `fsperf -t read -m throughput -f 2g -b 64k`, one process that reads a 2 GiB
 file in 64 KiB blocks asynchronously, from a NetApp FAS8060 to RHEL over 10 GbE; the volume is
 mounted from four LIFs on one port, and each I/O goes to the next mount. NFSv3: 718 MB/s over one
-mount, 1100 MB/s over four (1.53 times); NFSv4: 523 and 1094 MB/s (2.09 times).
+mount, 1,100 MB/s over four (1.53 times); NFSv4: 523 and 1,094 MB/s (2.09 times).
 
 The lab has a tenth of the story's limits, 9.4 Gbit/s for the link and 6.2 Gbit/s for a connection,
 which any machine carries. An emulated processor is far from that: the guest has an eightieth.

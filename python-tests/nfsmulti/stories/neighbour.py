@@ -3,7 +3,7 @@
 
 Published: nfsd-io-bench, with which developers of Linux's NFS server compare its ways of caching
 (linux-nfs, April 2026), on XFS on NVMe with 1024 nfsd threads and 16 jobs; client and server were
-one machine. Buffered, a sequential write gave 4844 MB/s, several writers 9636 MB/s. It also
+one machine. Buffered, a sequential write gave 4,844 MB/s, several writers 9,636 MB/s. It also
 measures what readers lose beside a bulk writer, for which we know of no published figure.
 
 A reader has one I/O under way, as fast as the server answers, or reads by a clock of its own. Each
@@ -76,9 +76,9 @@ BULK = "bulk MB/s"
 NVME = "a bandwidth was published and no ratio: it takes NVMe and 1024 nfsd threads"
 # What was published, in MB/s, of which workload of ours.
 PUBLISHED = (
-    ("sequential write", "4844 MB/s, buffered", "writer"),
-    ("several writers", "9636 MB/s, buffered", "writers"),
-    ("random write", "590 MB/s under dontcache, 1561 MB/s after a patch", "random-writers"),
+    ("sequential write", "4,844 MB/s, buffered", "writer"),
+    ("several writers", "9,636 MB/s, buffered", "writers"),
+    ("random write", "590 MB/s under dontcache, 1,561 MB/s after a patch", "random-writers"),
 )
 
 

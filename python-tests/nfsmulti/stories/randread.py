@@ -3,7 +3,7 @@
 
 Published: `fio --rw=randread --bs=64k --numjobs=4 --iodepth=8 --runtime=30 --size=10000000`
 (libaio, direct) on a kernel mount, `vers=4.1,rdma`, rsize = wsize = 1048576; Ubuntu 18.04, kernel
-5.4, ConnectX-3 Pro 40 GbE, 16 nfsd threads. All four jobs: 4178 MiB/s, 66.8k IOPS; 371 to 500 µs
+5.4, ConnectX-3 Pro 40 GbE, 16 nfsd threads. All four jobs: 4,178 MiB/s, 66.8k IOPS; 371 to 500 µs
 mean completion latency; usr 3.7 to 4.7 %, sys 24 to 36 % of a core per job.
 
 Four jobs read a small file, which the server has in memory: that measures the transport.
@@ -104,10 +104,10 @@ def beside(run: Run) -> list[Beside]:
     why = "a bandwidth was published and no ratio: it takes 40 Gbit/s adapters and the same command"
     found = [
         Beside(f"bandwidth, all four jobs{run.hosts}: {name}",
-               "4178 MiB/s (4381 MB/s), 66.8k IOPS", ours=total, why=why)
+               "4,178 MiB/s (4,381 MB/s), 66.8k IOPS", ours=total, why=why)
     ]  # fmt: skip
     for what, theirs, unit, figures in (
-        ("bandwidth", "995, 957, 1274, 952 MiB/s", "MiB/s",
+        ("bandwidth", "995, 957, 1,274 and 952 MiB/s", "MiB/s",
          of_jobs(run, "read_bytes_per_s", 2**20)),
         ("completion latency, mean", "478, 497, 371, 500 µs", "µs", of_jobs(run, "mean_us")),
         ("usr", "3.7 to 4.7 %", "%", of_jobs(run, "usr_percent")),
