@@ -2,6 +2,7 @@
 """Figures, sentences and tables as we write them, in a terminal and on pages."""
 
 import datetime
+import functools
 import math
 import re
 import shlex
@@ -149,7 +150,8 @@ def several(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def command_words(command: str) -> list[str]:
+@functools.cache  # a page asks for those of each cell many times
+def command_words(command: str) -> Sequence[str]:
     """Return the words of a command that a file tells, as they stand where a quote is open."""
     try:
         return shlex.split(command)
