@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Runs for tests: each story's reference run, and runs that never ran.
 
-These have figures as a server might give them, the same each time. `slower` divides every rate.
+These have figures as a server might give them, the same each time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,6 @@ from nfsmulti.summary import (
     Figures,
     JobRow,
     Parts,
-    Status,
     Summary,
 )
 
@@ -63,80 +62,75 @@ def figures(
     )  # fmt: skip
 
 
-class Maker:
-    """Makes the cells of a run, whose figures vary a little from repeat to repeat."""
+def _cell(
+    rng: random.Random,
+    factors: Mapping[str, Factor],
+    repeat: int,
+    *,
+    slower: float = 1.0,
+    read: float = 0,
+    write: float = 0,
+    rate: float = 0,
+    block: int = 8192,
+    mean_us: float = 400,
+    cpu_us: float = 20,
+    jobs: int = 1,
+    processors: int = 0,
+    noise: float = 0.01,
+    paths: Mapping[str, float] | None = None,
+) -> Cell:
+    """Make a cell; rates in bytes per second, CPU in µs per I/O.
 
-    def __init__(self, scenario: str, repeats: int = 3, slower: float = 1.0, seed: int = 1):
-        self.scenario, self.repeats, self.slower = scenario, repeats, slower
-        self.rng = random.Random(f"{scenario} {seed}")
-        self.cells: list[Cell] = []
+    `rate` is that of the direction that the factors name.
+    """
+    ways = {"read": read, "write": write}
+    ways |= {str(factors["direction"]): rate} if rate else {}
+    sides = {
+        way: figures(rng, at * rng.lognormvariate(0, noise) / slower, block, mean_us)
+        for way, at in ways.items()
+        if at
+    }
+    ops = sum(side.ops for side in sides.values())
+    rates = {side: figure.bytes_per_s / jobs for side, figure in sides.items()}
+    rows = [
+        JobRow(
+            "t", number, rates.get("read", 0), rates.get("read", 0) / block,
+            rates.get("write", 0), rates.get("write", 0) / block,
+            mean_us, mean_us * 0.9, mean_us * 2.2, 4.2, 30.0,
+        )
+        for number in range(jobs)
+    ]  # fmt: skip
+    name = "-".join(str(value) for value in factors.values())
+    over = " --spread=roundrobin" if "nconnect" in factors else ""
+    own, machine = (cpu * rng.lognormvariate(0, 0.01) for cpu in (cpu_us, 2.5 * cpu_us))
+    return Cell(
+        f"{name}-{repeat}", dict(factors), repeat, "done", f"cells/{name}-{repeat}",
+        f"fio --name=t --output={name}{over}", seconds=4.0,
+        read=sides.get("read"), write=sides.get("write"),
+        cpu_s=own * ops / 1e6, machine_cpu_s=machine * ops / 1e6, processors=processors,
+        usr_percent=4.2 * jobs, sys_percent=30.0 * jobs, jobs=rows, paths=dict(paths or {}),
+    )  # fmt: skip
 
-    def noisy(self, value: float, part: float = 0.01) -> float:
-        """Return a value that differs by about `part` of it."""
-        return value * self.rng.lognormvariate(0, part)
 
-    def add(
-        self,
-        factors: Mapping[str, Factor],
-        *,
-        read: float = 0,
-        write: float = 0,
-        rate: float = 0,
-        block: int = 8192,
-        mean_us: float = 400,
-        cpu_us: float = 20,
-        jobs: int = 1,
-        processors: int = 0,
-        noise: float = 0.01,
-        paths: Mapping[str, float] | None = None,
-    ) -> None:
-        """Add the repeats of a cell; rates in bytes per second, CPU in µs per I/O.
+def made(
+    scenario: str,
+    cells: Iterable[tuple[Mapping[str, Factor], Mapping[str, Any]]],
+    repeats: int = 3,
+    seed: int = 1,
+    place: Mapping[str, Any] = PLACE,
+    **usual: Any,
+) -> Summary:
+    """Make a run of cells by their factors, with what `_cell` takes of each, or of all.
 
-        `rate` is that of the direction that the factors name.
-        """
-        ways = {"read": read, "write": write}
-        ways |= {str(factors["direction"]): rate} if rate else {}
-        for repeat in range(1, self.repeats + 1):
-            sides = {
-                way: figures(self.rng, self.noisy(at, noise) / self.slower, block, mean_us)
-                for way, at in ways.items()
-                if at
-            }
-            ops = sum(side.ops for side in sides.values())
-            rates = {side: figure.bytes_per_s / jobs for side, figure in sides.items()}
-            rows = [
-                JobRow(
-                    "t", number, rates.get("read", 0), rates.get("read", 0) / block,
-                    rates.get("write", 0), rates.get("write", 0) / block,
-                    mean_us, mean_us * 0.9, mean_us * 2.2, 4.2, 30.0,
-                )
-                for number in range(jobs)
-            ]  # fmt: skip
-            name = "-".join(str(value) for value in factors.values())
-            over = " --spread=roundrobin" if "nconnect" in factors else ""
-            self.cells.append(
-                Cell(
-                    f"{name}-{repeat}", dict(factors), repeat, "done", f"cells/{name}-{repeat}",
-                    f"fio --name=t --output={name}{over}", seconds=4.0,
-                    read=sides.get("read"), write=sides.get("write"),
-                    cpu_s=self.noisy(cpu_us) * ops / 1e6,
-                    machine_cpu_s=self.noisy(2.5 * cpu_us) * ops / 1e6, processors=processors,
-                    usr_percent=4.2 * jobs, sys_percent=30.0 * jobs, jobs=rows,
-                    paths=dict(paths or {}),
-                )
-            )  # fmt: skip
-
-    def unrun(self, factors: dict[str, Factor], status: Status, why: str | None = None) -> None:
-        """Add a cell that failed or waits."""
-        name = "-".join(str(value) for value in factors.values())
-        self.cells.append(Cell(name, factors, 1, status, f"cells/{name}", "fio", why))
-
-    def summary(self, place: Mapping[str, Any] = PLACE) -> Summary:
-        command = f"./nfsmulti run {self.scenario} --lab --repeat {self.repeats}"
-        return Summary(
-            self.scenario, "made", "2026-11-20T17:00:00Z", "2026-11-20T17:20:00Z", False,
-            command, dict(place), self.cells,
-        )  # fmt: skip
+    Figures vary a little from repeat to repeat.
+    """
+    rng = random.Random(f"{scenario} {seed}")
+    return Summary(
+        scenario, "made", "2026-11-20T17:00:00Z", "2026-11-20T17:20:00Z", False,
+        f"./nfsmulti run {scenario} --lab --repeat {repeats}", dict(place),
+        [_cell(rng, factors, repeat, **usual, **own)
+         for factors, own in cells for repeat in range(1, repeats + 1)],
+    )  # fmt: skip
 
 
 def only(summary: Summary, where: Callable[[Cell], bool]) -> Summary:
@@ -207,44 +201,39 @@ def reference(name: str, repeats: int = 9) -> Summary:
 
 def dd(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
     """Make a run of dd: 14.5 MB/s by connection where capped, a link of 1 Gbit/s."""
-    made = Maker("dd", repeats, slower, seed)
-    for direction, streams in product(("write", "read"), range(1, 6)):
-        for client, one in (("capped", 14.5e6), ("uncapped", 105e6)):
-            rate = min(one * streams, 117e6)
-            factors: dict[str, Factor] = {"client": client, "direction": direction}
-            made.add({**factors, "streams": streams}, rate=rate, jobs=streams)
-    return made.summary()
+    cells: Any = [
+        ({"client": client, "direction": direction, "streams": streams},
+         {"rate": min(one * streams, 117e6), "jobs": streams})
+        for direction, streams in product(("write", "read"), range(1, 6))
+        for client, one in (("capped", 14.5e6), ("uncapped", 105e6))
+    ]  # fmt: skip
+    return made("dd", cells, repeats, seed, slower=slower)
 
 
-def oltp(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
+def oltp(repeats: int = 3, seed: int = 1) -> Summary:
     """Make a run of oltp, in which one connection is full at 20,000 IOPS."""
-    made = Maker("oltp", repeats, slower, seed)
     kinds = {"one": (20e3, 25), "pool": (60e3, 22), "mount": (30e3, 15)}
-    for (kind, (most, cost)), concurrency in product(kinds.items(), (1, 4, 16, 64)):
-        rate = min(2500 * concurrency, most)
-        made.add(
-            {"connections": kind, "concurrency": concurrency},
-            read=rate * 8192 * 2 / 3,
-            write=rate * 8192 / 3,
-            mean_us=concurrency / rate * 1e6,
-            cpu_us=cost,
-        )
-    return made.summary()
+    cells: Any = [
+        ({"connections": kind, "concurrency": concurrency},
+         {"read": rate * 8192 * 2 / 3, "write": rate * 8192 / 3, "cpu_us": cost,
+          "mean_us": concurrency / rate * 1e6})
+        for (kind, (most, cost)), concurrency in product(kinds.items(), (1, 4, 16, 64))
+        for rate in [min(2500 * concurrency, most)]
+    ]  # fmt: skip
+    return made("oltp", cells, repeats, seed)
 
 
 def sweep(
     speed: Callable[[dict[str, Factor]], float], repeats: int = 3, seed: int = 1, **more: Any
 ) -> Summary:
     """Make a sweep of a server of which `speed` gives the MB/s; `more` has other levels."""
-    made = Maker("sweep", repeats, seed=seed)
     levels: dict[str, tuple[Factor, ...]] = {
         "direction": ("read", "write"), "sync": ("sync", "async"), "mount": ("soft", "hard"),
         "buffer": (16384, 32768, 65536, 131072), "transfer": (64,), **more,
     }  # fmt: skip
-    for values in product(*levels.values()):
-        factors = dict(zip(levels, values, strict=True))
-        made.add(factors, rate=speed(factors) * 1e6, block=1 << 20)
-    return made.summary()
+    every = [dict(zip(levels, values, strict=True)) for values in product(*levels.values())]
+    cells = [(factors, {"rate": speed(factors) * 1e6}) for factors in every]
+    return made("sweep", cells, repeats, seed, block=1 << 20)
 
 
 def connections_factors(nconnect: int, transport: str = "tcp") -> dict[str, Factor]:
@@ -260,39 +249,39 @@ def latency(
     slo: str = "p99:1ms", noise: float = 0.01,
 ) -> Summary:  # fmt: skip
     """Make a run of latency: each connection is one server that takes 50 µs, as in M/M/1."""
-    made = Maker("latency", repeats, slower, seed)
-    every: tuple[Factor, ...] = ("peak", 20, 40, 60, 80, 100, 120)
-    for connections, load in product(nconnect, every):
-        peak = 20e3 * connections / slower
-        rate = peak * min(1.0, load / 100 if isinstance(load, int) else 1.0)
-        factors = latency_factors(connections, load)
-        made.add(factors, read=rate * slower * 4096, block=4096, mean_us=50, noise=noise)
-        if isinstance(load, int):
-            made.cells[-repeats:] = [
-                _arrived(made, cell, peak * load / 100, peak, slower)
-                for cell in made.cells[-repeats:]
-            ]
-    return made.summary({**UNLIMITED, "slo": slo})
+    loads: dict[Factor, float] = {"peak": 1, 20: 0.2, 40: 0.4, 60: 0.6, 80: 0.8, 100: 1, 120: 1}
+    cells = [
+        (latency_factors(count, load), {"read": 20e3 * count * part * 4096})
+        for count, (load, part) in product(nconnect, loads.items())
+    ]
+    run = made(
+        "latency", cells, repeats, seed, {**UNLIMITED, "slo": slo},
+        slower=slower, block=4096, mean_us=50, noise=noise,
+    )  # fmt: skip
+    return dataclasses.replace(run, cells=[_arrived(cell, slower) for cell in run.cells])
 
 
-def _arrived(made: Maker, cell: Cell, offered: float, peak: float, slower: float) -> Cell:
-    """Return a cell in which I/O arrived at a rate, with the responses of M/M/1."""
-    achieved = cell.read.iops if cell.read else 0.0
-    mean_us = 50 * slower / max(0.02, 1 - achieved / peak)
+def _arrived(cell: Cell, slower: float) -> Cell:
+    """Return a cell in which I/O arrived at a rate, with the responses of M/M/1, or a peak."""
+    load = cell.factors["load"]
+    if load == "peak" or not cell.read:
+        return cell
+    peak = 20e3 * int(cell.factors["nconnect"]) / slower
+    offered = peak * int(load) / 100
+    mean_us = 50 * slower / max(0.02, 1 - cell.read.iops / peak)
     bins: Counter[int] = Counter()
     for at in range(500):  # the quantiles of an exponential distribution
         bins[round(-mean_us * math.log(1 - (at + 0.5) / 500) * 1000)] += 40
-    arrivals = Arrivals(
-        offered, achieved, offered < peak, due=20000,
-        lag={"2000": 20000}, over_time=[mean_us, None, mean_us],
-    )  # fmt: skip
-    seconds: dict[str, list[float | None]] = {"p50_us": [50.0, 50.0], "p99_us": [90.0, None, 95.0]}
-    assert cell.read
-    read = dataclasses.replace(cell.read, response={str(ns): n for ns, n in bins.items()})
-    parts = Parts({"2000": 20000}, {"2100000": 20000}, {"40000": 19000, "42000": 1000}, 0.25)
     return dataclasses.replace(
-        cell, arrivals=arrivals, read=read, read_over_time=seconds, parts=parts
-    )
+        cell,
+        arrivals=Arrivals(
+            offered, cell.read.iops, offered < peak, due=20000, lag={"2000": 20000},
+            over_time=[mean_us, None, mean_us],
+        ),
+        read=dataclasses.replace(cell.read, response={str(ns): n for ns, n in bins.items()}),
+        read_over_time={"p50_us": [50.0, 50.0], "p99_us": [90.0, None, 95.0]},
+        parts=Parts({"2000": 20000}, {"2100000": 20000}, {"40000": 19000, "42000": 1000}, 0.25),
+    )  # fmt: skip
 
 
 def latency_factors(nconnect: int, load: Factor) -> dict[str, Factor]:

@@ -21,6 +21,7 @@ from rich.console import Console
 from nfsmulti import texts
 from nfsmulti.paths import RESULTS, portable
 from nfsmulti.report import cells, conditions, overtime, pages, rows
+from nfsmulti.report.answer import MOST_ROWS
 from nfsmulti.report.measures import MEASURES
 from nfsmulti.report.pages import naming
 from nfsmulti.report.told import Run
@@ -192,18 +193,21 @@ def test_the_pages_of_a_story_say_what_they_promise(name: str) -> None:
     golden.check(golden.page(name))
 
 
-_RUNS = {file.parent for file in (RESULTS / "reference").glob("*/summary.json*")}
-_REFERENCES = sorted(one for one in _RUNS if one.name.partition("-")[0] in SCENARIOS)
+_REFERENCES = sorted({file.parent for file in (RESULTS / "reference").glob("*/summary.json*")})
 
 
 @pytest.mark.parametrize("folder", _REFERENCES, ids=lambda folder: folder.name)
 def test_the_page_of_a_reference_run_is_as_it_was_committed(folder: Path) -> None:
+    """Its answer is read in ten seconds, on a terminal, too."""
     summary = Summary.load(folder)
     report = pages.REPORTS[summary.scenario]
-    values = pages.contents(report, summary, conditions.load(folder), published=False)
+    values = pages.contents(report, summary, conditions.load(folder))
     text = pages.render(pages.TEMPLATES[pages.MARKDOWN], values)
     assert portable(text) == (folder / pages.MARKDOWN).read_text()
-
-
-def test_each_story_of_this_project_has_a_reference_run() -> None:
-    assert {Summary.load(one).scenario for one in _REFERENCES} == {*SCENARIOS}
+    answer = values["answer"]
+    assert len(answer.headline.split()) <= 25
+    assert 1 <= len(answer.table.rows) <= MOST_ROWS
+    assert len(answer.caveats) <= 3
+    shown = answer.terminal(80)
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "…" not in shown
