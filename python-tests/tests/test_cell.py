@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What is made of the figures that a cell's fio leaves."""
+"""What is made of the figures that a cell's fio leaves, and of the machine's CPU time."""
+
+from __future__ import annotations
 
 import dataclasses
 import json
@@ -13,12 +15,13 @@ import made_runs
 import pytest
 from run_helpers import made_record, own_cells, run_one
 
-from nfsmulti.fiorun import PathStats
+from nfsmulti.fiorun import FioReport, PathStats
 from nfsmulti.report import charts, overtime
-from nfsmulti.run import cell, series
+from nfsmulti.run import cell, series, watch
 from nfsmulti.run.live import TROUBLES, Live, Sampler
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.series import Series
+from nfsmulti.run.watch import Sample, Watch
 from nfsmulti.scenario import CellSpec, Scale
 from servers.scripted import Answer, Nfs, ScriptedServer, on
 
@@ -28,27 +31,24 @@ def _logs(folder: Path, seconds: float = 8, jobs: int = 1) -> Series:
     return Series(spec, folder)
 
 
-def test_windows_of_a_log_are_seconds(tmp_path: Path) -> None:
-    cases: tuple[tuple[list[int], list[float]], ...] = (
-        ([1000, 2000, 3000], [1024.0, 1024.0, 1024.0]),
-        ([1003, 2190, 3520], [1024.0, 1024.0, 1024.0]),  # windows that drift
-        ([1400, 2450, 3500, 4550], [1024.0, 1024.0, 1024.0, 1024.0]),
-        ([1000, 4010, 5010], [1024.0, 0.0, 0.0, 1024.0, 1024.0]),  # nothing for two seconds
+@pytest.mark.parametrize(
+    ("ends", "rates"),
+    [
+        ([1000, 2000, 3000], [1.0, 1.0, 1.0]),
+        ([1003, 2190, 3520], [1.0, 1.0, 1.0]),  # windows that drift
+        ([1400, 2450, 3500, 4550], [1.0, 1.0, 1.0, 1.0]),
+        ([1000, 4010, 5010], [1.0, 0.0, 0.0, 1.0, 1.0]),  # nothing for two seconds
         ([], []),
-    )
-    for ends, rates in cases:
-        (tmp_path / "bw_bw.1.log").write_text("".join(f"{at}, 1, 0, 4096, 0\n" for at in ends))
-        logs = _logs(tmp_path, 1000)  # windows of a second
-        found = logs.bandwidth(logs.windows(), (ends or [0])[-1] / 1000)
-        assert found == pytest.approx(rates, rel=0.02), ends
-
-
-def test_jobs_and_directions_are_summed_second_by_second(tmp_path: Path) -> None:
+    ],
+)
+def test_windows_of_a_log_are_seconds(tmp_path: Path, ends: list[int], rates: list[float]) -> None:
+    """Of two jobs and both directions they are summed."""
     for job in (1, 2):
-        lines = "".join(f"{at}, {job}, {way}, 4096, 0\n" for at in (1001, 2300) for way in (0, 1))
+        lines = "".join(f"{at}, {job}, {way}, 4096, 0\n" for at in ends for way in (0, 1))
         (tmp_path / f"bw_bw.{job}.log").write_text(lines)
-    logs = _logs(tmp_path, 1000)
-    assert logs.bandwidth(logs.windows(), 2.3) == pytest.approx([6 * 1024.0] * 2)
+    logs = _logs(tmp_path, 1000)  # windows of a second
+    found = logs.bandwidth(logs.windows(), (ends or [0])[-1] / 1000)
+    assert found == pytest.approx([6 * 1024.0 * rate for rate in rates], rel=0.02)
 
 
 def test_short_windows_are_added_up_to_seconds(tmp_path: Path) -> None:
@@ -167,3 +167,123 @@ def test_a_cell_has_each_cipher_and_who_encrypts() -> None:
     ]
     assert cell._tls(lines) == "A, by GnuTLS; A, by the kernel (kTLS)"
     assert cell._tls(lines[2:]) == ""
+
+
+# --- CPU time: of its I/O alone ---
+
+
+def _report(*milliseconds: int) -> FioReport:
+    """Return the report of jobs that read for so long."""
+    jobs = [{"read": {"runtime": one}, "write": {"runtime": 0}} for one in milliseconds]
+    return FioReport({"jobs": jobs})
+
+
+def _watch(*samples: tuple[float, float]) -> Watch:
+    """Return one that has sampled how many seconds were worked at these uptimes."""
+    found = Watch(watch.local)
+    found.samples = [Sample(at, round(busy * watch.TICKS), 0, 2, 0, 0) for at, busy in samples]
+    return found
+
+
+# From 100 s on half of one processor works, before and after that two.
+_WATCH = _watch((90, 0), (100, 20), (110, 25), (120, 45))
+
+
+def test_cpu_is_that_of_the_time_in_which_all_jobs_work(tmp_path: Path) -> None:
+    """And is not told where that is not known."""
+    assert _WATCH.busy_seconds(tmp_path, _report(5_000)) is None
+    for begins, milliseconds, seconds in (
+        ("100.00", [watch.MOST_SAMPLES], 5.0),
+        ("100.00 102.00", [8_000, 8_000], 4.0),
+        ("102.00 100.00", [8_000, watch.MOST_SAMPLES], 5.0),
+        ("110.00", [5_000], 10.0),
+        ("100.00", [5_000, 5_000], None),  # a job did not say when it began
+        ("100.00 103.00", [5_000, 5_000], None),  # for most of the time one job worked
+        ("100.00 100.00", [2_000, 9_000], None),
+        ("119.00", [5_000], None),  # it ended after the last sample
+        ("89.00", [5_000], None),
+    ):
+        (tmp_path / "cpu.begin").write_text(begins.replace(" ", "\n") + "\n")
+        found = _WATCH.busy_seconds(tmp_path, _report(*milliseconds))
+        assert found == (seconds and pytest.approx(seconds)), (begins, milliseconds)
+
+
+def test_samples_of_many_hours_take_no_more_memory_than_those_of_one() -> None:
+    long = _watch(*((at / 10, 0) for at in range(watch.MOST_SAMPLES)))
+    long.take()
+    assert len(long.samples) == watch.MOST_SAMPLES / 2 + 1
+    assert [sample.uptime for sample in long.samples[:2]] == [0, 0.2]
+
+
+def test_what_others_work_is_taken_before_a_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a second's work of one of two processors within half a second is half of both."""
+    for worked, busy in ((0.5, 0.5), (1.02, 1.0)):  # ticks may add up to more than there is
+        samples = iter(_watch((100, 20), (100.5, 20 + worked)).samples)
+        monkeypatch.setattr(Sample, "of", lambda *_, samples=samples: next(samples))
+        assert watch.others_busy({0, 1}) == pytest.approx(busy)
+
+
+def test_cpu_can_be_that_of_some_processors() -> None:
+    one = [ticks * os.sysconf("SC_CLK_TCK") for ticks in (1, 1, 1, 9, 9, 1, 1, 0, 0, 0)]
+    rows = {"cpu": [3 * ticks for ticks in one], "cpu0": one, "cpu1": one, "cpu2": one}
+    stat = "".join(f"{name} {' '.join(map(str, row))}\n" for name, row in rows.items())
+    for cpus, seconds in (
+        (None, 15.0),
+        ({0}, 5.0),
+        ({1, 2}, 10.0),
+        ({2, 7}, 15.0),  # in a container whose processors have other numbers
+    ):
+        assert Sample.of(f"{stat}Dirty: 0 kB\nCached: 0 kB\n", cpus).busy == seconds * watch.TICKS
+
+
+@pytest.mark.parametrize("scenario", ["randread", "sio"])  # whose jobs are processes, and threads
+def test_each_job_takes_the_time_as_its_io_begins_and_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scenario: str
+) -> None:
+    mount, work = tmp_path / "mount", tmp_path / "it's here"
+    mount.mkdir()
+    specs = own_cells(scenario, Scale(True, 0.3))
+    spec = next(s for s in specs if s.options["numjobs"] != 1)
+    record = made_record(work, scenario, [spec])
+    before = Sample.of(watch.local())
+    place, asked = OnPool(str(mount)), list[str]()
+
+    def client() -> str:
+        asked.append(local())
+        return asked[-1]
+
+    local = watch.local
+    monkeypatch.setattr(watch, "local", client)
+    cell = run_one(record, place)
+    assert asked
+    assert cell.status == "done", cell.why
+    assert cell.others_busy is not None
+    report = FioReport.parse((work / cell.folder / "fio.json").read_text())
+    assert report
+    told = report.jobs
+    assert [(job.usr_percent, job.sys_percent) for job in cell.jobs] == [
+        (job["usr_cpu"], job["sys_cpu"]) for job in told
+    ]
+    assert cell.usr_percent == pytest.approx(sum(job["usr_cpu"] for job in told))
+    assert cell.sys_percent == pytest.approx(sum(job["sys_cpu"] for job in told))
+    begins = (work / cell.folder / "cpu.begin").read_text().splitlines()
+    assert len(begins) == spec.options["numjobs"]
+    assert before.uptime <= min(map(float, begins))
+    assert max(map(float, begins)) <= Sample.of(watch.local()).uptime
+    assert not list(Path.cwd().glob("*run.txt"))
+
+
+def test_a_labs_server_is_its_processes_alone() -> None:
+    """Of none it is nothing, and of this one what the kernel counts for it."""
+    before, nobody, after = (
+        Sample.of(text) for text in (watch.local(), watch.of_processes(list)(), watch.local())
+    )
+    assert nobody.busy == 0
+    assert before.had <= nobody.had <= after.had
+    assert nobody.processors == before.processors
+    own = os.times()
+    mine = Sample.of(watch.of_processes(lambda: [os.getpid()])()).busy / watch.TICKS
+    again = os.times()
+    assert own.user + own.system - 0.05 <= mine <= again.user + again.system + 0.05
+    gone = Sample.of(watch.of_processes(lambda: [1 << 30])())
+    assert gone.busy == 0

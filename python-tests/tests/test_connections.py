@@ -3,44 +3,35 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 import math
 import os
 import re
-import sys
 from pathlib import Path
 
 import made_runs
 import page_cases
 import pytest
-from conftest import call_harness, needs_privileges, or_skip, refusal
-from made_runs import changed, only, report_of
+from conftest import call_harness, refusal
+from made_runs import changed, only
 from page_cases import creates
-from rich.console import Console
-from run_helpers import QUIET, begun
 
-from nfsmulti import machine, paths
+from nfsmulti import machine
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.kept.pairs import why_not
 from nfsmulti.machine import fail
 from nfsmulti.pool import CellMounts, mount_ports, mount_source
-from nfsmulti.processes import find, run
 from nfsmulti.report import cells as cells_of
-from nfsmulti.report import rows
 from nfsmulti.report.pages import naming
 from nfsmulti.report.scaling import Curve
-from nfsmulti.run import command, record, start
+from nfsmulti.run import record, start
 from nfsmulti.run.cell import command as command_of
 from nfsmulti.run.place import OnPool, asked
 from nfsmulti.run.plan import ordered
 from nfsmulti.run.record import one_line
 from nfsmulti.scenario import Choice, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.summary import Summary
-from servers.scripted import ScriptedServer
 
 _CONNECTIONS = SCENARIOS["connections"]
 _SECONDS = 240.0
@@ -100,17 +91,11 @@ def test_a_count_of_the_storys_keeps_another_factors_beside_it() -> None:
     assert told == {"connections": cell.connections, "nconnect": 2}
 
 
-_COUNTED = re.compile(r"\b(\d+)(?: capped)? connections?\b")
-
-
 @pytest.mark.parametrize(
-    ("name", "paths"),
-    [("connections", 4), ("metadata", 4), ("latency", 4), ("security", 4), ("connections", 1)],
+    ("name", "paths"), [("connections", 4), ("metadata", 4), ("security", 4), ("connections", 1)]
 )
-def test_a_cell_has_one_number_of_connections_everywhere(
-    tmp_path: Path, name: str, paths: int
-) -> None:
-    """All connections of its jobs together, wherever a number is called that."""
+def test_a_cell_is_named_by_all_its_connections(name: str, paths: int) -> None:
+    """Those of its jobs together, on all of their paths: before it has run as well."""
     parts = {f"10.77.0.{path}": 1 / paths for path in range(1, paths + 1)}
     run = changed(
         creates({1: 9e3, 4: 9e3}, {}) if name == "metadata" else made_runs.reference(name),
@@ -119,40 +104,18 @@ def test_a_cell_has_one_number_of_connections_everywhere(
             parts if name != "security" else dict.fromkeys([*parts][: len(cell.jobs)], 1.0)
         ),
     )
-    made = {
-        cell.id: int(cell.factors.get("connections", 0))
-        or paths * int(cell.factors["nconnect"]) * int(cell.factors["jobs"])
-        for cell in run.done
-    }
-    every = set(map(str, made.values()))
-    assert len(every) > 1
-
-    folder = made_runs.saved(run, tmp_path / name / "20261120T170000Z")
-    rows.write(run, folder)
-    with (folder / rows.FILE).open() as file:
-        told = {row["id"]: row["connections"] for row in csv.DictReader(file)}
-    assert {id_: told[id_] for id_ in made} == {id_: str(count) for id_, count in made.items()}
-
     for cell in run.done:
-        out = io.StringIO()
-        record.Meter(Console(file=out, width=200), [], 1, set(), naming(run)).end(cell)
-        assert re.search(rf"\b{made[cell.id]} connection", out.getvalue())
+        levels = (int(cell.factors.get(key, 1)) for key in ("connections", "nconnect", "jobs"))
+        over = 1 if "connections" in cell.factors else paths
+        assert re.search(rf"\b{math.prod(levels) * over} connection", naming(run)(cell))
     chosen = Choice(nconnect=(1, 4), jobs=(1, 4))
     specs, _ = SCENARIOS[name].own_cells(Scale(True, choice=chosen), OwnPool(paths, 0))
     planned = ordered(specs, 1, 1)
     waiting = dataclasses.replace(run, cells=[*map(record.waiting_cell, planned)])
-    for one in planned:
-        factors = one.spec.factors
-        levels = {key: int(factors.get(key, 1)) for key in ("connections", "nconnect", "jobs")}
-        over = int(factors.get("paths", paths))
-        count = math.prod(levels.values()) * (over if name != "security" else 1)
-        meter = record.Meter(Console(file=io.StringIO()), [], 1, set(), naming(waiting))
-        meter.begin(one)
-        assert re.search(rf"\b{count} connection", meter.tasks[0].description)
-
-    history = call_harness("history", name, "--results", str(tmp_path)).stdout
-    for text in (report_of(run), history):
-        assert {*_COUNTED.findall(text)} <= every, text
+    for cell in map(record.as_planned, planned):
+        levels = (int(cell.factors.get(key, 1)) for key in ("connections", "nconnect", "jobs"))
+        over = int(cell.factors.get("paths", paths)) if name != "security" else 1
+        assert re.search(rf"\b{math.prod(levels) * over} connection", naming(waiting)(cell))
 
 
 # --- what is run ---
@@ -160,8 +123,8 @@ def test_a_cell_has_one_number_of_connections_everywhere(
 
 def test_arguments_of_a_cell_win_over_those_of_a_path() -> None:
     cell = _CONNECTIONS.cells(Scale(choice=Choice(version=("4.1",))))[0]
-    path = "nfs://10.0.0.1/vol?proto=rdma&mountport=9&soft"
-    assert asked(path, cell) == "nfs://10.0.0.1/vol?soft&proto=tcp&version=4.1"
+    path = "nfs://10.0.0.1/vol?proto=rdma&mountport=9&nfsport=8&soft"
+    assert asked(path, cell) == "nfs://10.0.0.1/vol?nfsport=8&soft&proto=tcp&version=4.1"
     assert asked("/mnt/a", dataclasses.replace(cell, query="")) == "/mnt/a"
 
 
@@ -199,6 +162,18 @@ _POOL = "--pool nfs://127.0.0.1/a"
         ("neighbour --server-command env", "--server-command needs a --pool"),
         ("neighbour --server-command 'ssh --pool FOLDER", "No closing quotation"),
         ("neighbour --resume --server-command env", "--server-command cannot change that"),
+        ("dd --pool FOLDER --factors nosuch=1", "nosuch"),
+        ("dd --pool nfs:// --quick", "column"),
+        ("dd --pool FOLDER --lab", "exclude each other"),
+        ("dd --pool FOLDER --label a/b", "--label 'a/b'"),
+        ("dd --hosts a", "--hosts needs a --pool"),
+        ("sweep --pool FOLDER", "give a pool of URLs"),
+        ("dd --resume FOLDER", "not the folder of a run"),
+        ("dd --resume", "holds no unfinished run"),
+        ("dd --resume --quick --seed=0", "--quick, --seed cannot change that"),
+        ("dd --resume --pool a --hosts=a", "--pool, --hosts cannot change that"),
+        ("dd --resume --repeat=2 --factors=iodepth=1", "--repeat, --factors cannot"),
+        ("dd --resume FOLDER a", "name its scenario and its folder"),
     ],
 )  # fmt: skip
 def test_bad_choices_are_refused_in_a_line(
@@ -224,6 +199,7 @@ def test_bad_choices_are_refused_in_a_line(
         ("run connections --xprtsec tls", "--xprtsec: only for security, not for connections"),
         ("history connection", ", stall: did you mean connections?\n"),
         ("history *", "'*' is none of clients, connections, "),
+        ("run nosuch", "nosuch"),
     ],
 )
 def test_mistyped_choices_are_wrong_usage(words: str, said: str) -> None:
@@ -319,52 +295,3 @@ def test_mount_goes_to_the_ports_of_its_path() -> None:
     ):
         assert mount_ports(url, options) == found
         assert mount_ports("nfs://a/b", options) == options
-
-
-def test_pool_that_fails_under_more_connections_keeps_its_curve(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As where the client may have too few open files for them."""
-    monkeypatch.setenv("NFSMULTI_CELL_SECONDS", "0.3")
-    results = ["--results", str(tmp_path)]
-    few = ["prlimit", "--nofile=100:100", sys.executable, "-m", "nfsmulti", "run", "connections"]
-    words = ["--quick", "--nconnect", "1,2,128", "--jobs", "1", "--repeat", "1", *results]
-    env = {"PYTHONPATH": str(paths.PYTHON_TESTS)}
-    with ScriptedServer() as server:
-        done = run([*few, "--pool", server.pool(), *words], env=env, timeout=_SECONDS)
-        (folder,) = (tmp_path / "connections").iterdir()
-        failed = _statuses(folder)
-        told = (folder / "report.md").read_text()
-        again = call_harness("run", "connections", "--resume", *results)
-        assert not server.all_durable()
-    assert done.status == 1, done.stdout + done.stderr
-    assert failed == {1: "done", 2: "done", 128: "failed"}
-    assert "failed and are missing: all with nconnect 128." in told
-    assert again.status == 0, again.stdout + again.stderr
-    assert _statuses(folder) == {1: "done", 2: "done", 128: "done"}
-
-
-def _statuses(folder: Path) -> dict[int, str]:
-    cells = Summary.load(folder).cells
-    return {int(cell.factors["nconnect"]): cell.status for cell in cells}
-
-
-@pytest.mark.full
-def test_run_in_the_lab_ends_with_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    needs_privileges()
-    with or_skip():
-        for program in ("ganesha.nfsd", "nft"):
-            find(program)
-    monkeypatch.setenv("NFSMULTI_CELL_SECONDS", "0.5")
-    monkeypatch.setattr(command, "_out", QUIET)
-    request = start.Request(quick=True, repeat=1, choice=Choice((1, 4)))
-    record = begun(tmp_path, request, "connections")
-    assert command._carry_out(record) == 0
-    summary = Summary.load(record.folder)
-    assert {(c.factors["limits"], c.factors["nconnect"]) for c in summary.done} == {
-        (limits, count) for limits in ("capped", "uncapped") for count in (1, 4)
-    }
-    assert set(summary.place["limits"]["capped"]) == {"link", "per_connection"}
-    page = (record.folder / "report.html").read_text()
-    assert "uncapped" in page
-    assert "link 940 Mbit/s, each connection 250 Mbit/s (capped)" in page

@@ -4,30 +4,25 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 import re
 import shlex
-from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 from run_helpers import begun, made_record, own_cells
 
 from nfsmulti.arguments import config, understand
 from nfsmulti.errors import HarnessError
-from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.lab.guest import ADDRESSES
 from nfsmulti.paths import JOBFILES, write_json
 from nfsmulti.run import command
-from nfsmulti.run.place import InGuest, InLab, OnPool, split_pool
+from nfsmulti.run.place import InGuest, OnPool, split_pool
 from nfsmulti.run.plan import Plan, crossed, jobfile_jobs, name_of, ordered, parse_factors
 from nfsmulti.run.record import Record, expected_seconds
 from nfsmulti.run.start import Request, planned, resumed
 from nfsmulti.scenario import GuestPlace, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.summary import Summary
 
 
 def test_bad_factors_are_refused() -> None:
@@ -107,35 +102,12 @@ def test_cells_that_would_share_a_folder_are_refused() -> None:
         crossed(SCENARIOS["oltp"].cells(Scale()), {"cgroup": ("a/b", "a:b")})
 
 
-def test_cells_of_a_version_get_pools_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def pool_of(_lab: Lab, count: int, **_: object) -> str:
-        return ",".join(
-            f"nfs://10.77.0.{n}/export?nfsport=9&mountport=8" for n in range(1, count + 1)
-        )
-
-    monkeypatch.setattr(Lab, "pool_of", pool_of)
-    scenario = SCENARIOS["fsperf"]
-    config = scenario.places["lab"]
-    assert isinstance(config, LabConfig)
-    for spec in scenario.cells(Scale()):
-        if spec.place == "lab":
-            paths = InLab(config).pool(spec).split(",")
-            v3 = spec.factors["client"] == "nfs3"
-            assert len(paths) == spec.paths
-            assert {path.partition("?")[2] for path in paths} == {
-                "nfsport=9&mountport=8" if v3 else "nfsport=9&version=4.1"
-            }
-    (cell,) = crossed(scenario.cells(Scale())[:1], {"nfsvers": ("4.1",)})
-    assert InLab(config).pool(cell) == "nfs://10.77.0.1/export?nfsport=9"
+def test_to_nfs4_a_guests_export_is_the_root() -> None:
     pools = [InGuest(GuestPlace()).pool(spec) for spec in SCENARIOS["randread"].cells(Scale())[:2]]
-    address = ADDRESSES[0]
     assert pools == [
-        f"nfs://{address}/export?proto=rdma",
-        f"nfs://{address}/?proto=rdma&version=4.1",
+        f"nfs://{ADDRESSES[0]}/export?proto=rdma",
+        f"nfs://{ADDRESSES[0]}/?proto=rdma&version=4.1",
     ]
-    own = scenario.own_cells(Scale(), OwnPool(urls=4, mounts=0, url_version="4.1"))[0]
-    assert {cell.factors["client"] for cell in own} == {"nfs4.1"}
-    assert not any(cell.query for cell in own)
 
 
 def test_runs_that_begin_in_one_second_have_a_folder_each(tmp_path: Path) -> None:
@@ -160,17 +132,6 @@ def test_seconds_of_cells_are_a_number(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("NFSMULTI_CELL_SECONDS", "abc")
     with pytest.raises(HarnessError, match="NFSMULTI_CELL_SECONDS=abc: not a number of seconds"):
         begun(tmp_path, Request(quick=True), "dd")
-
-
-@pytest.mark.parametrize("quick", [False, True])
-def test_sweep_is_balanced(quick: bool) -> None:
-    cells = SCENARIOS["sweep"].cells(Scale(quick))
-    assert len(cells) == (48 if quick else 96)
-    for one, other in itertools.combinations(cells[0].factors, 2):
-        pairs = Counter((cell.factors[one], cell.factors[other]) for cell in cells)
-        levels = [len({cell.factors[name] for cell in cells}) for name in (one, other)]
-        assert len(pairs) == levels[0] * levels[1], (one, other, pairs)
-        assert len(set(pairs.values())) == 1, (one, other, pairs)
 
 
 def test_order_is_random_and_the_seed_s() -> None:
@@ -266,42 +227,11 @@ def test_plan_comes_back_as_it_was_written(tmp_path: Path) -> None:
         Plan.load(tmp_path / "dd")
 
 
-def test_cells_have_names_of_their_own_and_jobfiles() -> None:
-    for (name, scenario), scale in itertools.product(SCENARIOS.items(), (Scale(), Scale(True))):
-        specs = scenario.cells(scale)
-        assert len({name_of(spec.factors) for spec in specs}) == len(specs)
-        # These ask for the kernel lab where RDMA or mounts are chosen, and one for a grace period
-        # where its server is restarted.
-        chosen = {"guest"} if name in ("connections", "metadata", "latency") else set()
-        chosen = {"lab-grace"} if name == "clients" else chosen
-        assert {spec.place for spec in specs} == set(scenario.places) - chosen
-        for spec in specs:
-            jobs = jobfile_jobs(spec.jobfile, spec.jobs)
-            assert all(job["bs" if name != "sweep" else "size"] for job in jobs.values())
-
-
 def test_a_jobfiles_files_cannot_be_somebodys_by_accident() -> None:
     for file in JOBFILES.glob("*.fio"):
         for name, job in jobfile_jobs(file.name, []).items():
             written = str(job.get("filename") or job.get("filename_format"))
             assert written.startswith("nfsmulti-"), (file.name, name)
-
-
-def _place(results: Path, scenario: str) -> dict[str, Any]:
-    return Summary.load(begun(results, Request(quick=True), scenario).folder).place
-
-
-def test_guest_is_as_published_or_says_what_differs(tmp_path: Path) -> None:
-    place = _place(tmp_path, "randread")
-    assert place["nfsd_threads"] == 16
-    options = place["mounts"]["rdma-mount-v4.1"].split(",")
-    assert {"vers=4.1", "proto=rdma", "rsize=1048576", "wsize=1048576", "noatime"} <= {*options}
-    assert any("tcp_slot_table_entries" in line for line in place["differs"])
-    place = _place(tmp_path, "sio")
-    assert place["mounts"] == {"mount": "vers=3,proto=tcp,rsize=32768,wsize=32768"}
-    assert any("MTU of 1500" in line for line in place["differs"])
-    assert any("128 MiB of memory" in line for line in place["differs"])
-    assert "differs" not in _place(tmp_path, "dd")
 
 
 def _minutes(name: str) -> float:

@@ -1,31 +1,34 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""run metadata: what it runs, where it says operations stop growing, and what it leaves behind."""
+"""run metadata and run security: what they run, what a server lacks, and what stays behind."""
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from pathlib import Path
 from tempfile import mkdtemp
 
 import pytest
-from conftest import needs_privileges, or_skip
-from run_helpers import QUIET, REPORT, begun, staged_fio
+from conftest import call_harness, needs_privileges, or_skip
+from run_helpers import QUIET, REPORT, begun, made_record, staged_fio
 
 from nfsmulti import export
 from nfsmulti.errors import HarnessError
 from nfsmulti.export import Usage
-from nfsmulti.fiorun import Engine, FioReport
+from nfsmulti.fiorun import ConnectionStats, Engine, FioReport
 from nfsmulti.lab import Lab
 from nfsmulti.processes import find, run
-from nfsmulti.run import command, start
+from nfsmulti.run import command, preflight, runner, start
 from nfsmulti.run.cell import Entries, run_cell
 from nfsmulti.run.cell import command as command_of
-from nfsmulti.run.place import OnPool
-from nfsmulti.run.plan import PlannedCell
+from nfsmulti.run.place import OnPool, asked
+from nfsmulti.run.plan import PlannedCell, crossed
 from nfsmulti.run.watch import fio_options
-from nfsmulti.scenario import CellSpec, Choice, Scale
+from nfsmulti.scenario import CellSpec, Choice, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
 from nfsmulti.stories.metadata import OPERATIONS
-from nfsmulti.summary import Summary
+from nfsmulti.summary import Cell, Summary
+from servers.scripted import ScriptedServer
 
 _METADATA = SCENARIOS["metadata"]
 
@@ -98,10 +101,10 @@ def test_what_ended_a_cell_is_said_where_its_entries_cannot_be_removed(
     assert after_failure < usual / 5
 
 
-@pytest.mark.parametrize("report", ["", '{\n "jobs": 1}\n', '{\n "jobs": [{"write": null}]}\n'])
 def test_entries_that_were_not_made_fail_a_cell_that_removes_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, report: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    report = '{\n "jobs": [{"write": null}]}\n'
     monkeypatch.setenv("PATH", staged_fio(tmp_path, 1, REPORT.format(said=report)))
     cell = PlannedCell("one", 1, 1, _cell("remove"))
     place = OnPool(str(tmp_path))
@@ -141,3 +144,150 @@ def test_run_in_the_lab_leaves_nothing_behind(
         assert made.exists() == (cell.factors["operation"] == "remove")
         assert cell.ops > 1
     assert "creates/s" in (record.folder / "report.html").read_text()
+
+
+# --- security: what is run ---
+
+
+_SECURITY = SCENARIOS["security"]
+_ONE = OwnPool(urls=1, mounts=0)
+
+
+def _own(choice: Choice, pool: OwnPool = _ONE, *, quick: bool = True) -> list[CellSpec]:
+    return _SECURITY.own_cells(Scale(quick, choice=choice), pool)[0]
+
+
+# --- what is run ---
+
+
+def test_who_encrypts_is_a_factor_with_a_baseline_in_clear() -> None:
+    """Which the engine would refuse with it."""
+    choice = Choice((1,), workload=("64k-read",), xprtsec=("tls",))
+    cells = crossed(_own(choice), {"ktls": (0, 1)})
+    found = [(c.factors["flavor"], c.factors["ktls"], c.options.get("ktls")) for c in cells]
+    assert found == [("sys", 0, None), ("sys", 1, None), ("tls", 0, 0), ("tls", 1, 1)]
+
+
+def test_a_path_keeps_the_credentials_that_a_flavor_uses() -> None:
+    """The engine refuses others: they would be for nothing."""
+    keys = "keytab=k&principal=a&ccache=c&server_principal=s"
+    tls, own = "tls_ca=ca&tls_name=n", "tls_cert=c&tls_key=k"
+    path = f"nfs://nas/vol1?version=4.1&{keys}&{tls}&{own}&sec=krb5"
+    every = ("none", "tls", "mtls")
+    choice = Choice((1,), workload=("64k-read",), sec=("sys", "krb5p"), xprtsec=every)
+    found = {str(cell.factors["flavor"]): asked(path, cell) for cell in _own(choice)}
+    kept = {"sys": "", "krb5p": f"&{keys}", "tls": f"&{tls}", "mtls": f"&{tls}&{own}"}
+    kept |= {"krb5p+tls": f"&{keys}&{tls}", "krb5p+mtls": f"&{keys}&{tls}&{own}"}
+    words = {name: f"sec={'krb5p' if 'krb5p' in name else 'sys'}" for name in kept}
+    over = {name: next((w for w in ("mtls", "tls") if w in name), "none") for name in kept}
+    assert found == {
+        name: f"nfs://nas/vol1?version=4.1{own}&{words[name]}&xprtsec={over[name]}"
+        for name, own in kept.items()
+    }
+
+
+# --- what the server lacks ---
+
+
+def _statuses(folder: Path) -> dict[str, tuple[str, str]]:
+    cells = Summary.load(folder).cells
+    return {str(cell.factors["flavor"]): (cell.status, cell.why or "") for cell in cells}
+
+
+def test_what_a_server_lacks_is_a_line_and_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the engine's own words; TLS is asked for once, by the first warm-up."""
+    monkeypatch.setenv("NFSMULTI_CELL_SECONDS", "0.2")
+    words = ["--nconnect=1,2", "--workload=64k-read", "--xprtsec=tls", "--repeat=1"]
+    words += [f"--results={tmp_path}"]
+    with ScriptedServer() as server:
+        done = call_harness("run", "security", f"--pool={server.pool()}", *words)
+    assert done.status == 0, done.stdout + done.stderr
+    (folder,) = tmp_path.glob("security/*")
+    found = _statuses(folder)
+    assert found["sys"] == ("done", "")
+    assert found["tls"][0] == "skipped"
+    assert "the server offers no TLS" in found["tls"][1]
+    assert done.stdout.count("tls is not measured: ") == 1
+    (line,) = re.findall(r"^- tls: (.*)$", (folder / "report.md").read_text(), re.MULTILINE)
+    assert line.startswith("127.0.0.1:")
+    assert "the server offers no TLS" in line
+    page = (folder / "report.md").read_text()
+    assert "## Not measured" in page
+    assert "not offer" not in page  # a client without a ticket lacks it itself
+
+
+def test_the_runs_directory_is_made_by_what_the_server_has(tmp_path: Path) -> None:
+    choice = Choice((1,), workload=("64k-read",), xprtsec=("tls",))
+    record = made_record(tmp_path / "run", "security", _own(choice)[::-1])
+    said: list[str] = []
+    with ScriptedServer() as server:
+        place = OnPool(server.pool())
+        wanted = preflight.check(record.plan, place, said.append)
+    assert wanted.pool.endswith("&sec=sys&xprtsec=none")
+    assert len(said) == 1
+    with pytest.raises(HarnessError, match="refused"):
+        preflight.check(record.plan, place, said.append)
+
+
+def test_a_server_that_has_nothing_of_it_fails_the_run(tmp_path: Path) -> None:
+    """Nothing is then marked as skipped: the run can be resumed."""
+    specs = _own(Choice((1,), workload=("64k-read",), sec=("sys",)))
+    record = made_record(tmp_path / "run", "security", specs)
+    pool = OnPool("nfs://127.0.0.1:1/none?mountport=1")
+    with pytest.raises(HarnessError, match=r"no cell can be run: .*refused"):
+        runner.carry_out(record, QUIET, make=lambda: pool)
+    assert {cell.status for cell in record.cells} == {"waiting"}
+
+
+def test_a_later_warm_up_that_fails_leaves_the_cell_to_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the first one had, the server offers."""
+    specs = _own(Choice((1, 2), workload=("64k-read",), sec=("sys",)))
+    record = made_record(tmp_path / "run", "security", specs)
+    tried: list[str] = []
+
+    def run(planned: PlannedCell, *_: object) -> Cell:
+        tried.append(planned.id)
+        status, why = ("done", None) if len(tried) != 2 else ("failed", "fio: no")
+        cell = next(one for one in record.cells if one.factors == planned.spec.factors)
+        return dataclasses.replace(cell, status=status, why=why)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(runner, "run_cell", run)
+    with ScriptedServer() as server:
+        runner.carry_out(record, QUIET, make=lambda: OnPool(server.pool()))
+    assert len(tried) == 4
+    assert {cell.status for cell in record.cells} == {"done"}
+
+
+# --- with all of it ---
+
+
+def test_a_lab_has_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kerberos, TLS with a certificate of the client's and without, and both; none by a detour."""
+    needs_privileges()
+    monkeypatch.setenv("NFSMULTI_CELL_SECONDS", "0.3")
+    words = ["--sec=sys,krb5p", "--xprtsec=none,tls,mtls", "--workload=64k-read"]
+    with or_skip():
+        done = call_harness(
+            "run", "security", *words, "--nconnect=1", "--repeat=1", f"--results={tmp_path}"
+        )
+    assert done.status == 0, done.stdout + done.stderr
+    (folder,) = tmp_path.glob("security/*")
+    cells = {str(cell.factors["flavor"]): cell for cell in Summary.load(folder).done}
+    assert cells.keys() == {"sys", "krb5p", "tls", "krb5p+tls", "mtls", "krb5p+mtls"}
+    for flavor, cell in cells.items():
+        (line,) = ConnectionStats.read(folder / cell.folder / "stats.jsonl")
+        over = flavor.rpartition("+")[2]
+        assert line.sec == ("krb5p" if "krb5p" in flavor else "sys")
+        assert line.xprtsec == (over if over in ("tls", "mtls") else "none")
+        assert ("nfsport=22051" in cell.command) is (line.xprtsec != "none")
+        assert (cell.crypto_s is not None) is ("krb5" in flavor or "GnuTLS" in cell.tls)
+        assert (cell.tls == "") is (line.xprtsec == "none")
+        assert (cell.crypto_s or 0) <= cell.cpu_s
+        assert cell.server
+        assert 0 < (cell.server.cpu_percent or 0) < 100
+    page = (folder / "report.md").read_text()
+    assert re.search(r"server's \d+ processors? and of its processes alone", page)
