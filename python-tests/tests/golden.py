@@ -131,7 +131,8 @@ def _drawn(axes: Axes) -> Iterator[str]:
         if isinstance(handle, BarContainer):
             points = [f"{bar.get_x():.3g}: {bar.get_height():.3g}" for bar in handle]
         elif isinstance(handle, Patch):
-            points = ["a band"]
+            band = handle.get_extents().transformed(axes.transData.inverted())
+            points = [f"{band.x0:.3g} to {band.x1:.3g}"]
         else:
             line: Any = handle[0] if isinstance(handle, ErrorbarContainer) else handle
             at = zip(np.asarray(line.get_xdata()), np.asarray(line.get_ydata()), strict=True)

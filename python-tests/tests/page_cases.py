@@ -497,6 +497,7 @@ def _latency() -> dict[str, Summary]:
         "a limit that all loads meet": one_latency(slo="p99:1s"),
         "the knee, by its rule": one_latency(slo=""),
         "knees side by side": made_runs.latency(slo=""),
+        "a knee is told of the load that it is at": _odd_knee(),
         "not met by the lowest load": one_latency(slo="p99:100us"),
         "none sustained": only(one, lambda cell: cell.factors["load"] in ("peak", 120)),
         "not sustained by most repeats": unheld,
@@ -524,6 +525,26 @@ def _latency() -> dict[str, Summary]:
             one, _arrived, arrivals=part("arrivals", lag=late),
             read=part("read", response={"100000": 19})),
     }  # fmt: skip
+
+
+def _odd_knee() -> Summary:
+    """Make a run of which one repeat has its knee, 11,980 IOPS, at another load than two others.
+
+    The median of the three is 11,990 IOPS: below the median rate of the load of these two.
+    """
+    rates = {(1, 40): 8000.0, (1, 60): 12000.0, (2, 40): 8000.0, (2, 60): 11990.0,
+             (3, 40): 11980.0, (3, 60): 18000.0}  # fmt: skip
+
+    def rate(cell: Cell) -> Any:
+        return rates.get((cell.repeat, int(cell.factors["load"])) if _arrived(cell) else (0, 0))
+
+    def response(cell: Cell) -> dict[str, int]:
+        return {"90000000" if rate(cell) == 18000 else "100000": 20000}
+
+    return changed(
+        one_latency(slo=""), rate, arrivals=part("arrivals", achieved=rate),
+        read=part("read", response=response),
+    )  # fmt: skip
 
 
 def _many_loads() -> Summary:

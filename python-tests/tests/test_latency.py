@@ -11,7 +11,7 @@ from typing import Any
 import made_runs
 import pytest
 from conftest import call_harness
-from made_runs import changed, latency, part
+from made_runs import latency
 from run_helpers import made_record
 
 from nfsmulti.errors import HarnessError
@@ -23,8 +23,6 @@ from nfsmulti.fiorun import (
     ResponseStats,
 )
 from nfsmulti.hosts import RemoteFio, parse_hosts
-from nfsmulti.paths import ROOT
-from nfsmulti.report import loads
 from nfsmulti.run import offered, runner
 from nfsmulti.run.cell import _parts as _told
 from nfsmulti.run.cell import command as command_of
@@ -274,44 +272,6 @@ def test_stamps_are_asked_for_where_the_kernel_has_them(tmp_path: Path) -> None:
         assert ("--rx_timestamps=1" in words) is stamped, pool
     place._urls, place._mounts = [], ["/mnt"]
     assert "--rx_timestamps=1" not in command_of(spec, place, Engine(Path("e.so")), tmp_path)
-
-
-# --- how far a configuration is good ---
-
-
-def test_what_the_table_has_below_the_answer_is_within_the_limit() -> None:
-    """Repeats whose peaks differ reach other rates at one load: of the reference runs as well."""
-    folders = [ROOT / "results/reference" / name for name in ("latency", "latency-kernel")]
-    for curve in [one for folder in folders for one in loads.curves(Summary.load(folder))]:
-        waits = curve.by_repeat(lambda cell: loads.told_us([cell], 99))
-        assert curve.limit
-        below = [load for load in waits if curve.rates[load].median <= curve.limit.rate.median]
-        assert [load for load in below if waits[load].median > curve.slo.us] == []
-
-
-def test_a_knee_is_told_of_the_load_that_it_is_at() -> None:
-    """Of three repeats one has its knee, 11,980 IOPS, at another load, and their median is 11,990.
-
-    That is below the median rate of the load where the others have theirs, by chance alone.
-    """
-    rates = {(1, 40): 8000.0, (1, 60): 12000.0, (2, 40): 8000.0, (2, 60): 11990.0,
-             (3, 40): 11980.0, (3, 60): 18000.0}  # fmt: skip
-
-    def rate(cell: Any) -> float:
-        return rates.get((cell.repeat, cell.factors["load"]), 0.0)
-
-    def response(cell: Cell) -> dict[str, int]:
-        return {"90000000" if rate(cell) == 18000 else "100000": 20000}
-
-    run = changed(
-        latency(nconnect=(1,), slo=""),
-        lambda cell: rate(cell) > 0,
-        arrivals=part("arrivals", achieved=rate),
-        read=part("read", response=response),
-    )
-    (curve,) = loads.curves(run)
-    assert curve.limit
-    assert (curve.limit.rate.median, curve.limit.load) == (11990.0, 60)
 
 
 # --- two runs ---

@@ -16,19 +16,19 @@ import page_cases
 import pytest
 from browser import look
 from conftest import call_harness
-from made_runs import changed, only, placed, report_of
+from made_runs import only, report_of
 from matplotlib.collections import LineCollection
 
 import made_docs
 from nfsmulti.errors import HarnessError
-from nfsmulti.paths import PYTHON_TESTS, RESULTS, ROOT, shown
+from nfsmulti.paths import PYTHON_TESTS, RESULTS, shown
 from nfsmulti.processes import run
-from nfsmulti.report import charts, conditions, overtime, pages, rows
-from nfsmulti.report.answer import Answer, extent, ran
+from nfsmulti.report import charts, conditions, pages, rows
+from nfsmulti.report.answer import Answer, extent
 from nfsmulti.report.pages import REPORTS, write
 from nfsmulti.stats import Sample
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.summary import Cell, Factor, Summary
+from nfsmulti.summary import Cell, Summary
 from nfsmulti.texts import Table
 
 _PHONE = 390
@@ -236,32 +236,6 @@ def test_the_version_of_a_server_is_told_of_a_labs_own_alone(kind: str) -> None:
     assert told == {"fio", *(["nfs-ganesha"] if kind in ("demo", "lab") else [])}
 
 
-def test_conditions_are_one_line_each() -> None:
-    environment = {
-        "machine": {"engine": f"{ROOT}/build/libnfsmulti.so", "label": None},
-        "lab": {
-            "links": [{"name": "v1", "mtu": 1500, "limits": ["htb rate 1Gbit", "fq"]}, {"mtu": 9}],
-            "servers": ["nfs-ganesha 4.3", "another"],
-            "sysctls": {"net.ipv4.tcp_rmem": "4096\t131072"},
-            "mounts": [],
-        },
-    }
-    text = report_of(made_runs.dd(repeats=1), environment)
-    assert "The guest" not in text
-    assert "| machine | engine | build/libnfsmulti.so |" in text
-    assert "| lab | links v1 | mtu 1500, limits htb rate 1Gbit; fq |" in text
-    assert "| lab | links 2 | mtu 9 |" in text
-    assert "| lab | servers | nfs-ganesha 4.3; another |" in text
-    assert "| lab | sysctls net.ipv4.tcp_rmem | 4096 131072 |" in text
-    assert "mounts" not in text
-    assert "label" not in text.split("## Conditions")[1]
-    fitted = {"capped": {"carried": 1051846259.481, "fraction": 1 / 3}}
-    run = placed(made_runs.dd(1), fitted=fitted, differs=["No link.", "No disk."])
-    text = report_of(run)
-    assert "| place | differs | No link. No disk. |" in text
-    assert "1051846259" not in text
-
-
 def test_a_place_may_be_unknown() -> None:
     assert conditions.in_short(dataclasses.replace(made_runs.dd(), place={})) == "unknown place"
 
@@ -285,44 +259,9 @@ def test_a_page_says_once_what_its_guest_is() -> None:
     head, answer = of("emulated by QEMU", made_runs.oltp())
     assert "emulated" not in head
     assert answer.count("emulated") == answer.count("⚠ The guest was emulated (no KVM)") == 1
-    _, answer = of("emulated by QEMU", made_runs.reference("fsperf"))
-    assert answer.count("emulated") == 1
     full = next(iter(page_cases.cases("oltp").values()))
     _, answer = of("emulated by QEMU", full)
     assert "Client and server shared one emulated processor, full" in answer
-
-
-@pytest.mark.parametrize(
-    ("command", "factors", "mounts", "told"),
-    [
-        ("--pool=nfs://nas/export", {}, {}, "NFSv3 over TCP"),
-        ("--pool=nfs://nas/x?version=4.1&proto=rdma", {}, {}, "NFSv4.1 over RDMA"),
-        ("--directory=/mnt", {}, {"a": "vers=4.2,proto=tcp"}, "NFSv4.2 over TCP"),
-        ("--pool=nfs://nas/x", {}, {"a": "vers=4.1,proto=rdma"}, "NFSv3 and v4.1 over RDMA and"),
-        ("--directory=/mnt", {"version": "4.1"}, {}, "NFSv4.1,"),
-        ("--directory=/mnt", {}, {}, ""),
-    ],
-)
-def test_what_was_run_names_version_and_transport(
-    command: str, factors: dict[str, Factor], mounts: dict[str, str], told: str
-) -> None:
-    cells = [({"connections": "one", "concurrency": 1, **factors}, {"read": 1e8})]
-    place = {"kind": "pool", "pool": "nfs://nas/x?version=4.1,nfs://b/x", "mounts": mounts}
-    run = made_runs.made("oltp", cells, 1, place=place)
-    words = ran(changed(run, command=f"fio {command}"), {})
-    assert told in words
-    assert ("NFSv" in words) == bool(told)
-    assert "nfs://nas/x,nfs://b/x." in words
-
-
-def test_lines_over_time_are_called_as_in_tables() -> None:
-    shown = ("readers-beside-writer", "writer")
-    run = only(made_runs.reference("neighbour"), lambda cell: cell.factors["workload"] in shown)
-    summary = changed(run, over_time=[1e8] * 4)
-    section = overtime.section(summary, REPORTS["neighbour"].names(summary))
-    series = section.plots[0].figure.axes[0].get_legend_handles_labels()[1]
-    assert "full speed, beside the writer, 64 server threads" in series
-    assert "writer, 8 server threads" in series
 
 
 # --- results/README.md ---

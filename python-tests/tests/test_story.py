@@ -20,7 +20,7 @@ from rich.console import Console
 
 from nfsmulti import texts
 from nfsmulti.paths import RESULTS, portable
-from nfsmulti.report import cells, conditions, overtime, pages, rows
+from nfsmulti.report import cells, charts, conditions, overtime, pages, rows
 from nfsmulti.report.answer import MOST_ROWS
 from nfsmulti.report.measures import MEASURES
 from nfsmulti.report.pages import naming
@@ -144,8 +144,11 @@ def _column(folder: Path, name: str, of: Sequence[Cell]) -> list[float]:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_cell_has_one_name_and_one_figure_everywhere(tmp_path: Path, name: str) -> None:
+def test_a_cell_has_one_name_and_one_figure_everywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     """In its page's tables and plots, on the terminal, in cells.csv, compare and history."""
+    monkeypatch.setattr(charts, "svg_of", lambda *_: "<svg></svg>")
     run = made_runs.changed(made_runs.reference(name, 2), over_time=[1e6, 1e6, 1e6])
     folder = made_runs.saved(run, tmp_path / name / "20261120T170000Z")
     rows.write(run, folder)
@@ -197,13 +200,15 @@ _REFERENCES = sorted({file.parent for file in (RESULTS / "reference").glob("*/su
 
 
 @pytest.mark.parametrize("folder", _REFERENCES, ids=lambda folder: folder.name)
-def test_the_page_of_a_reference_run_is_as_it_was_committed(folder: Path) -> None:
-    """Its answer is read in ten seconds, on a terminal, too."""
+def test_a_reference_run_is_told_as_it_was_committed(tmp_path: Path, folder: Path) -> None:
+    """Its cells.csv and its page, whose answer is read in ten seconds, on a terminal, too."""
     summary = Summary.load(folder)
     report = pages.REPORTS[summary.scenario]
     values = pages.contents(report, summary, conditions.load(folder))
     text = pages.render(pages.TEMPLATES[pages.MARKDOWN], values)
     assert portable(text) == (folder / pages.MARKDOWN).read_text()
+    rows.write(summary, tmp_path)
+    assert (tmp_path / rows.FILE).read_text() == (folder / rows.FILE).read_text()
     answer = values["answer"]
     assert len(answer.headline.split()) <= 25
     assert 1 <= len(answer.table.rows) <= MOST_ROWS

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import made_runs
-import numpy
 import psutil
 import pytest
 from conftest import call_harness, needs_privileges, or_skip, refusal, started_lab
@@ -28,16 +27,13 @@ from nfsmulti.fiorun import ConnectionStats, FioProcess
 from nfsmulti.lab import LabConfig
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import run
-from nfsmulti.report import recovery
-from nfsmulti.report.measures import MEASURES
-from nfsmulti.report.told import Run
 from nfsmulti.run import clients, command
 from nfsmulti.run.clients import Restarting
 from nfsmulti.run.place import OnPool, Target
 from nfsmulti.run.plan import Plan, PlannedCell, ordered
 from nfsmulti.scenario import CellSpec, Choice, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.summary import Cell, Clients, Restart, Summary
+from nfsmulti.summary import Cell, Clients, Summary
 from servers.scripted import ScriptedServer
 
 _SECONDS = "NFSMULTI_CELL_SECONDS"
@@ -76,34 +72,6 @@ def test_the_connections_of_a_cell_are_those_of_the_clients_that_are_served() ->
         clients=Clients(1000, 123, 0.99, 1.0, "the server takes no more"),
     )
     assert {cell.connections for cell in run.cells} == {1, 10, 100, 123}
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("restart s", 2.5), ("half back s", 3.2), ("all back s", 4.1), ("new wait s", 15.6)],
-)
-def test_figures_of_a_restart_are_seconds(name: str, value: float) -> None:
-    """None where a client is not back: the others' figure would be that of the fast ones."""
-    restart = Restart(2.5, 3, [3.1, 3.2, 4.1], new=2, waited_s=[15.5, 15.6])
-    cell = Cell("a", {}, 1, "done", "a", "fio", restart=restart)
-    assert MEASURES[name](cell) == value
-    late = dataclasses.replace(restart, known=6, new=3)
-    missing = MEASURES[name](dataclasses.replace(cell, restart=late))
-    assert missing == {"restart s": 2.5, "half back s": 4.1}.get(name)
-
-
-def test_the_grace_period_is_a_band_until_the_first_new_client_is_served() -> None:
-    """The curves count from the begin of the restart."""
-    restart = Restart(2.5, 2, [3.0, 4.0], new=2, waited_s=[5.0, 5.5])
-    cell = Cell("a", {"clients": 2}, 1, "done", "a", "fio", restart=restart)
-    run = Run(SCENARIOS["clients"], Summary("clients", "", "", "", False, "", {}, [cell]))
-    (section,) = recovery.sections(run, {"2 clients": {"clients": 2}})
-    axes = section.plots[0].figure.axes[0]
-    curves = {line.get_label(): numpy.asarray(line.get_xdata()).tolist() for line in axes.lines}
-    assert curves["known clients"] == [0.0, 3.0, 4.0]
-    assert curves["new clients"] == [2.5, 7.5, 8.0]
-    band = axes.patches[0].get_extents().transformed(axes.transData.inverted())
-    assert [band.x0, band.x1] == pytest.approx([2.5, 7.5])
 
 
 def test_a_cell_runs_with_as_many_clients_as_the_engine_says(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ Of mounts what the kernel tells of their calls: these lines are Debian 13's, whe
 """
 
 import csv
-import dataclasses
 import json
 from pathlib import Path
 
@@ -25,7 +24,6 @@ from nfsmulti.summary import (
     Figures,
     JobRow,
     MountCalls,
-    Parts,
     Restart,
     Summary,
 )
@@ -70,24 +68,6 @@ def test_cells_are_rows_for_other_programs(tmp_path: Path) -> None:
 def test_each_column_is_described() -> None:
     page = (ROOT / "docs/reports.md").read_text()
     assert not [name for name in (*rows.OF_CELL, *MEASURES) if f"`{name}`" not in page]
-
-
-def test_a_row_says_what_became_of_arrivals_and_of_stamped_replies(tmp_path: Path) -> None:
-    bins = {"2000": 98, "70000": 2}
-    came = Arrivals(1000.5, 990.0, False, due=300, dropped=7, lag=bins)
-    parts = Parts({}, bins, {"100": 60, "300": 40})
-    sides = [dataclasses.replace(READ, response={str(us * 1000): 10}) for us in (40, 80)]
-    cell = dataclasses.replace(DONE, read=sides[0], write=sides[1], arrivals=came, parts=parts)
-    told = {"due IOPS": "1000.5", "IOPS in time": "990.0", "sustained": "False", "due": "300",
-            "dropped": "7", "lag p50 ms": "0.002", "lag p99 ms": "0.07",
-            "response p50 ms": "0.04", "response p99 ms": "0.08",
-            "service p50 ms": "0.002", "service p99 ms": "0.07",
-            "wake-up p50 ms": "0.0001", "wake-up p99 ms": "0.0003"}  # fmt: skip
-    rows.write(dataclasses.replace(SUMMARY, cells=[cell, DONE]), tmp_path)
-    with (tmp_path / rows.FILE).open(newline="") as file:
-        there, closed = csv.DictReader(file)
-    assert {name: there[name] for name in told} == told
-    assert {closed[name] for name in told} == {""}
 
 
 def test_fields_of_a_later_harness_are_dropped(tmp_path: Path) -> None:
