@@ -9,9 +9,8 @@ import struct
 from collections.abc import Sequence
 
 import test_codec
-import test_nfs4_codec
 import test_pool
-import test_rpcrdma
+import test_wire
 
 from nfsmulti.paths import PYTHON_TESTS
 from servers.rpc import (
@@ -59,7 +58,7 @@ _READDIR3 = xdr(1, 0, 5, 2) + b"e4\0\0" + xdr(0, 3, 1, 0, 6, 5) + b"e4.13\0\0\0"
 _READDIR4 = xdr(1, 0, 3, 2) + b"e4\0\0" + xdr(0, 0, 1, 0, 4, 2) + b"r5\0\0" + xdr(1, 0, 0)
 _READDIR, _RENAME, _ACCESS, _SETATTR = 26, 29, 3, 34
 _BODIES = [
-    *((body.operation.value, body.result) for body in test_nfs4_codec.BODIES.values()),
+    *((body.operation.value, body.result) for body in test_codec.BODIES.values()),
     (_READDIR, xdr(_READDIR, 0) + b"verifier" + _READDIR4 + xdr(0, 1)),
     (_READDIR, xdr(_READDIR, 10027)),
     (_RENAME, xdr(_RENAME, 0) + 2 * xdr(1, 0, 2, 0, 3)),
@@ -72,7 +71,7 @@ def _results() -> list[bytes]:
     """Return replies to compounds, whose operations fuzz/nfs.c knows by their places."""
     source = (PYTHON_TESTS / "fuzz/nfs.c").read_text().partition("operations[] = {")[2]
     names = re.findall(r"NFS4_(\w+)", source.partition("}")[0])
-    numbers = test_nfs4_codec.OPERATIONS
+    numbers = test_codec.OPERATIONS
     places = {numbers[f"NFS4_{name}"]: place for place, name in enumerate(names)}
     seeds = [bytes(1) + xdr(10021, 0, 0)]
     for operation, result in _BODIES:
@@ -147,7 +146,7 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
         *(_token(16 + choice, 2, extra, 40) for choice in (0, 4) for extra in (0, 7, 60, 4096)),
         *(_token(24 + choice, 3 + 4 * (choice % 2)) for choice in range(8)),
     ),
-    "message": tuple(message(_XID, rest) for rest in test_codec.REPLIES),
+    "message": tuple(message(_XID, rest) for rest in test_codec.RPC_REPLIES),
     "nfs3": (
         *(bytes([_DATA_PATH.index(one.procedure)]) + one.sent for one in test_codec.results()),
         b"\x07" + xdr(0) + _ATTRIBUTES + b"verifier" + _READDIR3 + xdr(0, 1),
@@ -165,8 +164,8 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
         *(_stream(records, sizes) for records in _RECORDS for sizes in ((255,), (0, 3, 60))),
     ),
     "rpcrdma": (
-        *(sent for sent, _ in test_rpcrdma.REPLIES.values()),
-        *(sent for sent, _ in test_rpcrdma.REFUSED.values()),
+        *(sent for sent, _ in test_wire.REPLIES.values()),
+        *(sent for sent, _ in test_wire.REFUSED.values()),
         bytes.fromhex("f6ab0e18 01 01 03 3f"),
     ),
     "rpcsec_gss": (*(bytes([choice]) + client for choice in range(3) for client in _CLIENTS),),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Kerberos (RPCSEC_GSS, RFC 2203): calls show who sends them, or do not go out.
 
-That jobs with other options share no paths is in test_terms.py.
+That jobs with other options share no paths is in test_pool.py.
 """
 
 import re

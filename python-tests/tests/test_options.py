@@ -1,16 +1,46 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Options that a job cannot have, or not together: one line says so, before a server is asked.
+"""Bad input: one clear line, a status that is not 0, and nothing left behind.
 
-What fio itself refuses of them is in test_engine_bad_input.py, pools are in test_pool.py.
+How pools are refused is in test_pool.py and test_engine_pool.py, what servers refuse in
+test_refusals.py, and reading beyond the end of a file in test_engine_files.py.
 """
 
-from collections.abc import Mapping
+import random
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from functools import partial
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import started_lab
+from engine_helpers import (
+    Place,
+    catches,
+    done,
+    empty,
+    ends,
+    eventually,
+    failed_io,
+    family,
+    in_memory,
+    place_in_lab,
+    place_of_directories,
+    refused,
+    said,
+    sections,
+    sleeps,
+)
+from lab_faults import FaultKind, Faults
+from limits import Within
 from scripted_jobs import Case, Outcome, case, runs
 
+from nfsmulti.fiorun import Engine, FioProcess, Option
+from nfsmulti.lab import Lab, LabConfig
+from nfsmulti.machine import versions
+from nfsmulti.processes import run
 from servers.scripted import DATA
 
 pytestmark = pytest.mark.sanitized
@@ -243,3 +273,292 @@ def test_one_line_before_a_server_is_asked(ran: Outcome) -> None:
 def test_one_line_before_any_io(ran: Outcome) -> None:
     """By what the server says of its paths and files, or by what the job has of them."""
     assert ran.calls(*DATA) == []
+
+
+_PORTS = "nfsport=22049&mountport=22050"
+_V41_PORTS = "nfsport=22049&version=4.1"
+_MIB = 1 << 20
+
+FioOptions = dict[str, Option]
+
+
+# --- the pool, the server and the file ---
+
+_OWN_TREE: FioOptions = {"metadata": 1, "rw": "write", "bs": 1, "size": 300}
+_NO_TREE = 'cannot open the directory "'
+_LAB_TABLE: dict[str, tuple[FioOptions, list[str]]] = {
+    "refused NFS port": (
+        {"pool": "nfs://10.77.0.1/export?nfsport=9&mountport=22050"},
+        ["10.77.0.1:9:/export", "port 9", "Connection refused", "is the NFS server running there"],
+    ),
+    "refused MOUNT port": (
+        {"pool": "nfs://10.77.0.1/export?nfsport=22049&mountport=9"},
+        ["port 9", "Connection refused", "mountport="],
+    ),
+    "no rpcbind": (
+        {"pool": "nfs://10.77.0.101/export"}, ["port 111", "refused", "version=4.1 needs neither"],
+    ),
+    "wrong export": (
+        {"pool": f"nfs://10.77.0.1/wrong?{_PORTS}"},
+        ["10.77.0.1:22049:/wrong", "cannot mount", "is that the export's path"],
+    ),
+    "no such host": ({"pool": "nfs://nowhere.invalid/x"}, ["cannot resolve 'nowhere.invalid'"]),
+    "a path that is missing": ({"pool": "/no/such/folder"}, ["/no/such/folder", "No such file"]),
+    "one bad path of two": (
+        {"pool": f"nfs://10.77.0.1/export?{_PORTS},/etc/passwd", "spread": "roundrobin"},
+        ["/etc/passwd", "Not a directory"],
+    ),
+    "another version of the engine": (
+        {"require_version": "0.0.1"},
+        ["require_version=0.0.1", f"is {versions()['nfsmulti']}", "on every host"],
+    ),
+    "permission denied for a layout": (
+        {"pool": f"nfs://10.77.0.1/squashed?{_PORTS}"},
+        ['cannot create "f"', "Permission denied"],
+    ),
+    "a file that is a folder": ({"filename": "folder"}, ['"folder"', "Is a directory"]),
+    "a folder that is a file": ({"filename": "file/f"}, ['"file/f"', "Not a directory"]),
+    "a name that is too long": ({"filename": "n" * 256}, ["nnn", "File name too long"]),
+    "a name that would speak to the terminal": (
+        {"filename": "\x1b[31m\x07\u202e\u00e4" + "n" * 256},
+        ["\"\\x1b[31m\\x07\\xe2\\x80\\xae\u00e4nnn", "File name too long"],
+    ),
+    "a tree with a name that is too long": (
+        {**_OWN_TREE, "filename": "n" * 256}, [f"{_NO_TREE}nnn", "File name too long"],
+    ),
+    "a tree that is a file": ({**_OWN_TREE, "filename": "file"}, [_NO_TREE, "Not a directory"]),
+    "a tree below a file": ({**_OWN_TREE, "filename": "file/t"}, [_NO_TREE, "Not a directory"]),
+    "wrong path within the pseudo file system": (
+        {"pool": f"nfs://10.77.0.1/export/no/such?{_V41_PORTS}"},
+        ["10.77.0.1:22049:/export/no/such", '"no" of the export\'s path', "NFS4ERR_NOENT"],
+    ),
+    "permission denied for a layout by NFSv4.1": (
+        {"pool": f"nfs://10.77.0.1/squashed?{_V41_PORTS}"},
+        ['cannot create "f"', "Permission denied", "NFS4ERR_ACCESS"],
+    ),
+    "no RDMA": ({"proto": "rdma"}, ["no RDMA device", "rdma link"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", _LAB_TABLE)
+def test_one_line_and_a_status(exported: Place, case: str) -> None:
+    (exported.files / "folder").mkdir()
+    exported.write("file", b"x")
+    options, words = _LAB_TABLE[case]
+    job: FioOptions = {"rw": "read", "bs": "4k", "size": "64k", "filename": "f", **options}
+    pool = job.pop("pool", exported.pool)
+    assert isinstance(pool, str)
+    result = exported.fio(pool=pool, **job)
+    refused(result, *words)
+    assert exported.sizes() == {"file": 1}
+
+
+def _unregister(lab: Lab) -> None:
+    enter = ["nsenter", f"--target={lab.server(0).pid}", "--mount", "--net"]
+    for program, version in product(("100003", "100005"), "134"):
+        run([*enter, "rpcinfo", "-d", program, version], timeout=60)
+
+
+def test_programs_that_are_not_registered(engine: Engine, tmp_path: Path) -> None:
+    mount, nfs = "MOUNT (program 100005)", "NFS (program 100003)"
+    known = {"nfsport=22049": mount, "mountport=22050": nfs, "": f"{mount} or {nfs}"}
+    with started_lab(LabConfig(addresses=1)) as lab:
+        place = place_in_lab(lab, engine, tmp_path)
+        _unregister(lab)
+        for arguments, missing in known.items():
+            pool = f"nfs://10.77.0.1/export?{arguments}".rstrip("?")
+            result = place.fio(pool=pool, rw="read", bs="4k", size="64k", filename="f")
+            why = f"rpcbind gave no port for {missing}: does it serve NFSv3?"
+            refused(result, why, "version=4.1")
+
+
+def test_options_that_fio_refuses(mounted: Place) -> None:
+    """Those of the engine; fio does so by their declarations."""
+    options: dict[str, tuple[Option, str]] = {
+        "pool": ("", "failed parsing pool="),
+        "nconnect": (257, "nconnect: max value out of range"),
+        "spread": ("evenly", "valid values"),
+        "timeo": (0, "timeo: min value out of range"),
+        "port": (65536, "port: max value out of range"),
+        "rsize": ("65m", "rsize: max value out of range"),
+        "stable": ("perhaps", "valid values"),
+        "arrival_process": ("uniform", "valid values"),
+        "stripes": (4, "stripes"),
+        "namespace": ("rdma", "namespace>: it is gone: names always go over TCP; leave it out"),
+        "hold_writes": ("all", "hold_writes"),
+        "gss_context": ("job", "each connection has a context of its own; leave it out"),
+    }
+    job: FioOptions = {
+        "rw": "write",
+        "bs": "4k",
+        "size": "1m",
+        "filename": "f",
+        "pool": mounted.pool,
+    }
+    for name, (value, words) in options.items():
+        result = mounted.fio(**{**job, name: value})
+        assert result.status == 1
+        assert words in result.output + result.stderr
+    assert mounted.names() == []
+
+
+@pytest.mark.timing
+def test_what_does_not_answer_is_known_within_seconds(
+    exported: Place, faults: Faults, within: Within
+) -> None:
+    """A server that stands still, an address whose packets are dropped, and one that nobody has."""
+    pools = [*exported.paths[:2], f"nfs://10.77.0.200/export?{_PORTS}"]
+    job: FioOptions = {"rw": "read", "bs": "4k", "size": "64k", "filename": "f", "timeo": 10}
+    faults.begin(FaultKind.STOP, 0)
+    faults.begin(FaultKind.DROP, 1)
+    with within(15.0), ExitStack() as stack:
+        runs = [stack.enter_context(exported.fio.start(pool=pool, **job)) for pool in pools]
+        results = [exported.fio.finish(run) for run in runs]
+    assert [result.status for result in results] == [1] * 3
+    refused(results[0], "10.77.0.1:22049:/export", "the server does not answer")
+    refused(results[2], "10.77.0.200", "port 22050", "is the server up")
+
+
+# --- during the job ---
+
+
+@pytest.fixture
+def small(lab: Lab) -> Iterator[Path]:
+    """Yield the folder of an export with a file system of 4 MiB, empty."""
+    folder = lab.volume("small")
+    empty(folder)
+    yield folder
+    empty(folder)
+
+
+def test_full_file_system_during_layout(exported: Place, lab: Lab, small: Path) -> None:
+    """What could not be laid out whole is taken back, and not what was there before.
+
+    One server alone: another one would keep the removed file's space for a while.
+    """
+    job: FioOptions = {"pool": lab.path(0, export="small"), "rw": "read", "bs": "64k", "size": "8m"}
+    why = ": No space left on device: NFS3ERR_NOSPC: the file system is full"
+    refused(exported.fio(**job, filename="f"), '/small: laying out "f": WRITE at ', why)
+    assert list(small.iterdir()) == []
+    (small / "g").write_bytes(b"x" * 65536)
+    refused(
+        exported.fio(**job, filename="g", overwrite=1), 'laying out "g"', "No space left on device"
+    )
+    assert (small / "g").read_bytes()[:65536] == b"x" * 65536
+
+
+def test_full_disk_of_a_mount(mounted: Place, lab: Lab, tmp_path: Path) -> None:
+    """`lab` is there for its skip alone, where nobody may mount."""
+    job: FioOptions = {"bs": "64k", "size": "8m", "iodepth": 8}
+    with in_memory(mounted, "4m", tmp_path) as place:
+        failed_io(place.fio(rw="write", filename="f", **job), "No space left", place.labels[0])
+        (place.files / "f").unlink()
+        refused(place.fio(rw="read", filename="g", **job), 'laying out "g"', "No space left")
+        assert place.names() == []
+
+
+# --- two jobs and one file ---
+
+
+def test_two_jobs_lay_out_the_same_file(place: Place) -> None:
+    """Whoever comes first makes it; the longer one wins; and nobody reads what is not there."""
+    more: FioOptions = {"size": "3m", "offset": "1m"}
+    jobs = sections(short={"size": "2m"}, long={"size": "4m"}, more=more, again={"size": "2m"})
+    for thread in (0, 1):
+        words = ["--rw=read", "--bs=64k", f"--filename=d/{thread}", "--iodepth=4", *jobs]
+        result = place.fio(create_serialize=0, thread=thread, arguments=words)
+        assert done(result).bytes("read") == 11 * _MIB
+        assert said(result) == []
+        content = (place.files / f"d/{thread}").read_bytes()
+        assert len(content) == 4 * _MIB
+        assert all(any(content[at : at + 4096]) for at in range(0, len(content), 4096))
+
+
+def test_two_writers_create_the_same_file(exported: Place) -> None:
+    exported.fio.well(rw="write", bs="64k", size="1m", filename="d/e/f", numjobs=6)
+    assert exported.sizes() == {"d/e/f": _MIB}
+
+
+# --- interrupted ---
+
+
+def _interrupted(place: Place, process: FioProcess, number: signal.Signals) -> None:
+    """Signal a fio, and expect it to end by that, with nothing left."""
+    process.signal(number)
+    ends(process)
+    result = place.fio.finish(process)
+    assert result.status not in (0, None)
+    assert result.status > 0, f"fio crashed: {result.messages}"
+
+
+def test_interrupted_at_any_moment(place: Place) -> None:
+    """From its first breath to its steady state, at moments of all kinds.
+
+    Not with a report in JSON: fio 3.33's handler then takes memory for its first line, which hangs
+    where the signal has interrupted malloc() or fork().
+    """
+    moments = random.Random(1)
+    job: FioOptions = {"rw": "randrw", "bs": "16k", "size": "8m", "filename": "f", "numjobs": 2}
+    job |= {"iodepth": 32, "spread": "roundrobin", "time_based": 1, "runtime": 300}
+    job["output-format"] = "normal"
+    for thread, number in enumerate((signal.SIGINT, signal.SIGTERM)):
+        for longest in (0.1, 0.6):
+            with place.fio.start(thread=thread, **job) as process:
+                eventually(partial(catches, process.pid, number))
+                process.wait(moments.uniform(0, longest))
+                _interrupted(place, process, number)
+            empty(place.files)
+
+
+def test_interrupted_as_soon_as_it_has_begun(exported: Place) -> None:
+    """A signal between the last fork and the first I/O is not lost."""
+    job: FioOptions = {"rw": "randread", "bs": "16k", "size": "1m", "filename": "f", "numjobs": 4}
+    with exported.fio.start(**job, iodepth=8, time_based=1, runtime=300) as process:
+        # Within fork() fio's handler would wait for malloc()'s lock for ever: main has to sleep.
+        eventually(lambda: len(family(process.pid)) == 4 and sleeps(process.pid))
+        _interrupted(exported, process, signal.SIGTERM)
+
+
+@pytest.fixture(params=["nfs", "mount"])
+def roomy(request: pytest.FixtureRequest, exported: Place, tmp_path: Path) -> Iterator[Place]:
+    """Yield an export, and a directory: both in memory, so that no disk holds anything up."""
+    if request.param == "nfs":
+        yield exported
+        return
+    folder = tmp_path / "roomy"
+    folder.mkdir()
+    directories = place_of_directories(exported.engine, folder)
+    with in_memory(directories, "3g", folder) as place:
+        yield place
+
+
+def test_interrupted_layout_is_taken_back(roomy: Place) -> None:
+    """No half file, and no line of its own about it."""
+    file = roomy.files / "f"
+    with roomy.fio.start(rw="read", bs="64k", size="2g", filename="f") as process:
+        eventually(lambda: file.exists() and file.stat().st_size > 0)
+        _interrupted(roomy, process, signal.SIGTERM)
+        result = roomy.fio.finish(process)
+    assert roomy.names() == []
+    assert [line for line in said(result) if "cannot" in line] == []
+    # What was there before stays.
+    content = roomy.random("f", _MIB)
+    with roomy.fio.start(rw="read", bs="64k", size="2g", filename="f", overwrite=1) as process:
+        eventually(lambda: file.stat().st_size > len(content))
+        _interrupted(roomy, process, signal.SIGTERM)
+    with file.open("rb") as opened:
+        assert opened.read(len(content)) == content
+    empty(roomy.files)
+
+
+def test_interrupted_while_it_mounts(exported: Place, lab: Lab) -> None:
+    lab.server(0).pause()
+    with exported.fio.start(rw="read", bs="4k", size="64k", filename="f") as process:
+        eventually(lambda: catches(process.pid, signal.SIGTERM) and _connected(process))
+        _interrupted(exported, process, signal.SIGTERM)
+
+
+def _connected(process: FioProcess) -> bool:
+    """Tell whether a connection to MOUNT's port is up where the process runs."""
+    lines = Path(f"/proc/{process.pid}/net/tcp").read_text().splitlines()[1:]
+    return any(f"{22050:04X} 01 " in line for line in lines)

@@ -1,21 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""pool.h by way of nfsmulti-pool: what a pool's text means, and what is refused, where and why.
+"""What a pool's text means and what is refused of it; spreads and terms.
 
-Any bytes at all are read or refused in good order by python-tests/fuzz/.
+Any bytes at all are read or refused in good order by python-tests/fuzz/. Where stripes lie is in
+test_scenarios_files.py, what each direction and each job has in test_engine_pool.py.
 """
 
 import errno
 import json
 import os
+import random
 import re
 import socket
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_c import CONSTANTS, CData, ffi, text, zeros
+from engine_c import CONSTANTS, CData, ffi, terms_rows, text, zeros
+from scripted_jobs import KIB, Run
+from simulated import BLOCK, BLOCKS, SECOND, Scenarios, on
+
+from servers.scripted import Nfs
 
 _PATHS_MAX = CONSTANTS.POOL_PATHS_MAX
 _ENV = "e4a:/mnt/v32/,/mnt/v33/ e4b:/mnt/v42/"
@@ -559,3 +566,195 @@ def test_tool_notices_a_full_disk(pool_tool: Path) -> None:
         done = subprocess.run([pool_tool, "/a"], stdout=full, stderr=subprocess.PIPE, check=False)
     assert done.returncode == 2
     assert b"No space left" in done.stderr
+
+
+U32 = 2**32 - 1
+
+
+def spread_of(policy: str, **members: Any) -> CData:
+    values = {"policy": getattr(CONSTANTS, f"SPREAD_{policy}"), "step": 1, **members}
+    return ffi.new("struct spread *", values)
+
+
+def cut(
+    lib: CData, spread: CData, offset: int, length: int, longest: int
+) -> Iterator[tuple[int, int, int]]:
+    """Cut an I/O as the engine does: (offset, length, connection) of each piece."""
+    piece, at, end = zeros("spread_piece"), offset, offset + length
+    while at < end:
+        lib.spread_cut(spread, at, end - at, longest, at == offset, piece)
+        yield piece.offset, piece.length, piece.connection
+        assert piece.length
+        at += piece.length
+
+
+def test_pieces_max_is_what_the_worst_offset_needs(testlib: CData) -> None:
+    for stripe_size, length, longest in product(range(1, 9), repeat=3):
+        for policy in ("STRIPE", "JOB"):
+            spread = spread_of(policy, count=3, stripe_size=stripe_size)
+            needed = max(
+                len(list(cut(testlib, spread, offset, length, longest)))
+                for offset in range(stripe_size)
+            )
+            told = testlib.spread_pieces_max(spread, length, longest)
+            assert told == needed, (policy, stripe_size, length, longest)
+
+
+def test_stripes_beyond_32_bits_take_turns(testlib: CData) -> None:
+    """2^32 stripes are no multiple of three connections."""
+    spread = spread_of("STRIPE", first=7, step=2, count=3, stripe_size=4096)
+    offset = (2**32 - 2) * 4096
+    connections = [one for _, _, one in cut(testlib, spread, offset, 5 * 4096, 5 * 4096)]
+    assert connections == [11, 7, 9, 11, 7]
+
+
+def test_pieces_max_does_not_overflow(testlib: CData) -> None:
+    one_byte_stripes = spread_of("STRIPE", count=2, stripe_size=1)
+    huge_stripes = spread_of("STRIPE", count=2, stripe_size=2**64 - 1)
+    assert testlib.spread_pieces_max(one_byte_stripes, U32, U32) == U32
+    assert testlib.spread_pieces_max(huge_stripes, U32, 1) == U32
+    assert testlib.spread_pieces_max(huge_stripes, U32, U32) == 2
+    assert testlib.spread_pieces_max(spread_of("ROUNDROBIN", count=2), U32, 1) == U32
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 8, 13, 64])
+def test_queue_chooses_the_least_loaded(testlib: CData, count: int) -> None:
+    """Of several the one that was given nothing for longest, as a look at all of them finds it."""
+    loads, given_at, chance = [0] * count, [0] * count, random.Random(count)
+    flying: list[tuple[int, int]] = []
+
+    def least() -> int:
+        return min(range(count), key=lambda i: (loads[i], given_at[i], i))
+
+    load = ffi.gc(testlib.spread_load_new(count), testlib.spread_load_free)
+    spread = spread_of("QUEUE", count=count, load=load)
+    for turn in range(1, 1000):
+        if flying and chance.random() < 0.4:
+            connection, size = flying.pop(chance.randrange(len(flying)))
+            size = -size
+        else:
+            size = 4096 * chance.randint(1, 4)
+            connection = next(iter(cut(testlib, spread, turn, size, 4096)))[2]
+            assert connection == least()
+            given_at[connection] = turn
+            flying.append((connection, size))
+        testlib.spread_load_add(load, connection, size)
+        loads[connection] += size
+        assert testlib.spread_load_least(load) == least()
+
+
+# --- in a job ---
+
+
+@pytest.mark.parametrize("policy", ["ROUNDROBIN", "QUEUE"])
+def test_blocks_take_idle_connections_in_turn(scenario: Scenarios, policy: str) -> None:
+    """Each on one connection, whatever calls it is cut into; over three paths of two each."""
+    number = getattr(CONSTANTS, f"SPREAD_{policy}")
+    terms = {"paths": 3, "nconnect": 2, "depth": 1, "rsize": BLOCK // 4}
+    ran = scenario(reads=True, spread=number, **terms)
+    used = [
+        {c.connection for c in ran.calls(Nfs.READ) if c.offset // BLOCK == n} for n in range(BLOCKS)
+    ]
+    addresses = [call.address for call in ran.calls(Nfs.READ)[::4]]
+    assert len(ran.calls(Nfs.READ)) == 4 * BLOCKS
+    assert len(set.union(*used[:6])) == 6
+    assert used == (used[:6] * 3)[:BLOCKS]
+    assert addresses == ([0, 1, 2] * BLOCKS)[:BLOCKS]
+
+
+def test_queue_keeps_away_from_a_path_that_is_held_up(scenario: Scenarios) -> None:
+    """The others go on with what is not stuck there."""
+    queue = CONSTANTS.SPREAD_QUEUE
+    held = on(Nfs.READ, {"delay": 10 * SECOND}, address=1)
+    ran = scenario(held, reads=True, spread=queue, paths=3, depth=4)
+    calls = ran.calls(Nfs.READ)
+    assert len(calls) == BLOCKS
+    assert len([call for call in calls if call.address == 1]) <= 2
+    assert len([call for call in calls if call.answered < SECOND]) >= BLOCKS - 2
+
+
+# What jobs that share paths may each have for themselves. setup.c compares their pools by itself.
+_A_JOBS_OWN = {
+    "pool", "nconnect", "nclients", "client_depth", "client_files", "client_start",
+    "first_path", "spread",
+    "spread_reads", "spread_writes", "stripe_size",
+    "inline", "stable", "hold_writes", "busy_poll", "arrival_rate", "arrival_bw",
+    "arrival_process", "arrival_spin", "arrival_batch", "meta_read", "meta_write", "meta_mix",
+    "meta_verify", "require_version", "stats_file", "live_file", "trace",
+}  # fmt: skip
+_TEXTS = [ffi.new("char[]", word) for word in (b"first", b"second")]
+
+
+def _members(lib: CData) -> list[CData]:
+    return [term for term in terms_rows(lib) if term.kind != CONSTANTS.TERM_GONE]
+
+
+def _put(term: CData, terms: CData, which: int) -> None:
+    """Give a term the first or the second of two values that it may have."""
+    at = ffi.cast("char *", terms) + term.at
+    if term.kind in {CONSTANTS.TERM_TEXT, CONSTANTS.TERM_ADDRESSES}:
+        ffi.cast("char **", at)[0] = _TEXTS[which]
+    else:
+        number = term.values[which].value if term.values[which].word else which
+        ffi.cast("unsigned int *", at)[0] = number
+
+
+def _get(term: CData, terms: CData) -> CData:
+    """Return what it has: a number, or where its text is."""
+    is_text = term.kind in {CONSTANTS.TERM_TEXT, CONSTANTS.TERM_ADDRESSES}
+    at = ffi.cast("char *", terms) + term.at
+    return ffi.cast("char **" if is_text else "unsigned int *", at)[0]
+
+
+def test_each_member_has_a_row(testlib: CData) -> None:
+    """A member without one is silently no option."""
+    rows = {term.at for term in terms_rows(testlib)}
+    members = {name: field.offset for name, field in ffi.typeof("struct terms").fields}
+    assert [name for name, at in members.items() if at not in rows] == ["pad", "given", "each"]
+
+
+def test_a_paths_argument_wins_over_its_jobs_option(testlib: CData) -> None:
+    """And the job's is what a path has that says nothing."""
+    for term in _members(testlib):
+        job, path = zeros("terms"), zeros("terms")
+        _put(term, job, 0)
+        _put(term, path, 1)
+        silent = testlib.terms_over(path, job)
+        assert _get(term, ffi.addressof(silent)) == _get(term, job), text(term.word)
+        testlib.term_give(ffi.addressof(term), path)
+        own = testlib.terms_over(path, job)
+        assert _get(term, ffi.addressof(own)) == _get(term, path), text(term.word)
+
+
+def test_jobs_that_differ_in_a_term_of_paths_share_none(testlib: CData) -> None:
+    own = set()
+    for term in _members(testlib):
+        jobs = [zeros("terms"), zeros("terms")]
+        for which, job in enumerate(jobs):
+            testlib.terms_init(job)
+            _put(term, job, which)
+        one, other = map(testlib.terms_key, jobs)
+        if ffi.string(one) == ffi.string(other):
+            own.add(text(term.word))
+    assert own == _A_JOBS_OWN
+
+
+# --- as fio runs ---
+
+_WRONG = {
+    "nfsvers": "4.1", "proto": "rdma", "port": 1, "mountport": 1, "rsize": "4k", "wsize": "4k",
+    "localaddr": "127.0.0.8", "xprtsec": "tls", "security": "krb5p",
+}  # fmt: skip
+_RIGHT = {
+    "vers": 3, "proto": "tcp", "rsize": "16k", "wsize": "32k", "localaddr": "127.0.0.7",
+    "xprtsec": "none", "sec": "sys",
+}  # fmt: skip
+
+
+def test_a_url_beside_options_says_where_and_how(job: Run) -> None:
+    """Its ports are the server's, the options' are nobody's."""
+    ran = job(**_WRONG, bs="64k", size="256k", verify="crc32c", url=_RIGHT)
+    reads, writes = ran.calls(Nfs.READ), ran.calls(Nfs.WRITE)
+    assert {call.count for call in reads} == {16 * KIB}
+    assert {call.count for call in writes} == {32 * KIB}
+    assert {call.client[0] for call in reads + writes} == {"127.0.0.7"}

@@ -138,7 +138,7 @@ def _files(command: list[str]) -> set[str]:
 def test_parts_of_few_tests_load_their_files_alone(parts: Parts) -> None:
     """All that have their mark; the user's options may name others, and build nothing before."""
     assert call_harness("test", "--full").status == 0
-    assert _files(parts.run["timing"]) == {"test_engine_bad_input.py", "test_promises.py"}
+    assert _files(parts.run["timing"]) == {"test_options.py", "test_promises.py"}
     sanitized, guest = (_files(parts.run[name]) for name in ("sanitizers", "guest"))
     assert {"test_rdma.py", "test_tls.py"} <= guest
     assert "test_sim.py" in sanitized - guest

@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""RPC-over-RDMA in memory: headers of calls and replies (RFC 8166), private data (RFC 8797).
+"""Framings in memory: records (RFC 5531, 11), RPC-over-RDMA (RFC 8166) and its private data (8797).
 
-The vectors were written by hand from the RFCs. Any bytes at all, and private data, are read as they
-are meant by python-tests/fuzz/.
+The vectors were written by hand from the RFCs. Any bytes at all are read as they are meant by
+python-tests/fuzz/; that data is where it belongs, however records are cut, is in
+test_scenarios_files.py and test_sim.py.
 """
 
 import errno
+import random
 import shutil
 import struct
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,13 +25,16 @@ from engine_c import CONSTANTS, CData, Guarded, ffi, name_of, read, rubbish, tex
 from nfsmulti.errors import MissingError
 from nfsmulti.paths import PYTHON_TESTS, ROOT
 from nfsmulti.processes import run
+from servers.rpc import mark, record
+
+pytestmark = pytest.mark.timeout(method="thread")
+# A signal would not be looked at while C code runs.
+pytestmark = pytest.mark.timeout(method="thread")
 
 U32, U64 = 2**32 - 1, 2**64 - 1
 _SEGMENTS_MAX = CONSTANTS.RPCRDMA_SEGMENTS_MAX
 FIXED = 16  # bytes of the words that all versions have
 
-# A signal would not be looked at while C code runs.
-pytestmark = pytest.mark.timeout(method="thread")
 
 Segment = tuple[int, int, int]  # handle, length, offset
 words = bytes.fromhex  # of XDR units
@@ -388,3 +397,214 @@ def test_each_device_has_keys_of_its_own(build_dir: Path, tmp_path: Path) -> Non
     program = _compiled("devices", tmp_path)
     said = run([program], timeout=60).check().stdout
     assert said == "1 2 1 | 1 by 1 | 2 by 1 | 1 by 0 | 2 segments | 3 2 | 1 | 3 2"
+
+
+_DROPPED = 2**29  # beside the length of data: it is not wanted
+_MESSAGE_MAX = 300_000
+
+
+@dataclass
+class Seen:
+    """One reply as a handler saw it; `bulk` is where its data went."""
+
+    head: bytes
+    bulk: Guarded
+    finished: int = 0
+
+
+class Records:
+    """A record reader at work. A head tells its own and the data's length."""
+
+    def __init__(self, lib: CData, message_max: int):
+        self._lib = lib
+        self.seen: list[Seen] = []
+        reply = "int (*)(void *, const struct rpc_reply *, struct rpc_bulk *)"
+        finished = "void (*)(void *, void *)"
+        self._callbacks = ffi.callback(reply, self._reply), ffi.callback(finished, self._finished)
+        self._handler = ffi.new("struct rpc_handler *", self._callbacks)
+        self.reader, self._space = zeros("record_reader"), ffi.new("struct iovec[2]")
+        most = lib.RPC_REPLY_HEAD_MAX
+        self._size = lib.record_stage_size(most)
+        self._stage = ffi.new("uint8_t[]", self._size)
+        lib.record_reader_init(self.reader, self._handler, message_max, most, self._stage)
+
+    def feed(self, data: bytes, part: int) -> int:
+        """Receive the data in parts of at most so many bytes; give the errno that ends it, or 0."""
+        at, error = 0, 0
+        while at < len(data) and not error:
+            self._lend_stage()
+            taken = self._receive(data[at : at + part])
+            error = self._lib.record_took(self.reader, taken)
+            assert all(one.bulk.intact for one in self.seen)
+            at += taken
+        return -int(error)
+
+    def _lend_stage(self) -> None:
+        """Give an empty stage to others, who write into it, and the reader another."""
+        if self._lib.record_stage_is_empty(self.reader):
+            self._stage = ffi.new("uint8_t[]", bytes([0xEE]) * self._size)
+            self.reader.stage = self._stage
+
+    def room_for(self, expected: int) -> int:
+        """How much is received at once while so many replies are on their way."""
+        self.reader.expected = max(self.reader.expected, expected)
+        assert self._lib.record_space(self.reader, self._space) == 1
+        return int(self._space[0].iov_len)
+
+    def _receive(self, data: bytes) -> int:
+        """Put what there is room for where it belongs."""
+        count = self._lib.record_space(self.reader, self._space)
+        taken = 0
+        for one in self._space[0:count]:
+            part = data[taken : taken + one.iov_len]
+            taken += len(part)
+            if one.iov_base:
+                ffi.memmove(one.iov_base, part, len(part))
+        return taken
+
+    def _reply(self, _context: CData, reply: CData, bulk: CData) -> int:
+        message = bytes(ffi.buffer(reply.message, reply.have))
+        head, length = struct.unpack_from(">2I", message) if len(message) >= 8 else (9, 0)
+        if len(message) < head:
+            return 0
+        self.seen.append(Seen(message[:head], Guarded(length % _DROPPED)))
+        bulk.to = ffi.NULL if length & _DROPPED else self.seen[-1].bulk.at
+        bulk.length = length % _DROPPED
+        bulk.token = ffi.cast("void *", len(self.seen))
+        return int(head)
+
+    def _finished(self, _context: CData, token: CData) -> None:
+        self.seen[int(ffi.cast("uintptr_t", token)) - 1].finished += 1
+
+
+@contextmanager
+def reading(lib: CData, message_max: int = _MESSAGE_MAX) -> Iterator[Records]:
+    records = Records(lib, message_max)
+    yield records
+
+
+def test_half_of_what_is_expected_is_received_at_once(testlib: CData) -> None:
+    """Client and server then work side by side. It is neither tiny nor beyond the stage."""
+    message = struct.pack(">2I", 8, 4088) + bytes(4088)
+    with reading(testlib) as records:
+        assert records.room_for(1) == 40 << 10
+        records.feed(record(message) * 100, 5000)
+        assert records.room_for(2) == 40 << 10
+        assert records.room_for(32) == pytest.approx(16 * 4096, rel=0.01)
+        assert records.room_for(500) == 128 << 10
+        records.feed(record(message) * 468, 5000)
+        assert records.room_for(32) == pytest.approx(16 * 4096, rel=0.01)
+
+
+_SHORT, _SHORT_DROPPED = struct.pack(">2I", 8, 100), struct.pack(">2I", 8, _DROPPED | 100)
+_REFUSED_RECORDS: dict[str, tuple[bytes, int, int]] = {
+    "longer than the most": (mark(1001), 1000, errno.EMSGSIZE),
+    "2 GiB": (mark(2**31 - 1) + bytes(100), 2**31 - 2, errno.EMSGSIZE),
+    "2 GiB to be continued": (mark(2**31 - 1, last=False), 1000, errno.EMSGSIZE),
+    "longer by its second fragment": (
+        mark(600, last=False) + struct.pack(">2I", 8, 900) + bytes(592) + mark(401), 1000,
+        errno.EMSGSIZE,
+    ),
+    "longer by a fragment of the head": (
+        mark(6, last=False) + bytes(6) + mark(995), 1000, errno.EMSGSIZE,
+    ),
+    "nothing": (mark(0), 1000, errno.EBADMSG),
+    "nothing in fragments": (mark(0, last=False) * 5 + mark(0), 1000, errno.EBADMSG),
+    "half a head": (mark(7) + bytes(7), 1000, errno.EBADMSG),
+    "half a head in fragments": (record(bytes(7), (1,)), 1000, errno.EBADMSG),
+    "a head without end": (
+        mark(50_000) + struct.pack(">2I", 49_000, 0) + bytes(40_000),
+        50_000,
+        errno.EBADMSG,
+    ),
+    "less data than told": (mark(50) + _SHORT + bytes(42), 1000, errno.EBADMSG),
+    "less data than told, in fragments": (
+        record(_SHORT + bytes(99), (30,)), 1000, errno.EBADMSG,
+    ),
+    "less data to drop than told": (
+        record(_SHORT_DROPPED + bytes(99), (30,)) + record(_SHORT), 1000, errno.EBADMSG,
+    ),
+    "no data at all": (mark(8) + _SHORT, 1000, errno.EBADMSG),
+}  # fmt: skip
+
+
+def test_hostile_records(testlib: CData) -> None:
+    """What came before them, byte by byte as well, is whole."""
+    head, data = struct.pack(">2I", 40, 600) + bytes(range(32)), random.Random(5).randbytes(600)
+    sound = record(head + data + b"end", (1, 0))
+    for (name, (stream, most, code)), part in product(_REFUSED_RECORDS.items(), (1, 7, 100_000)):
+        with reading(testlib, most) as records:
+            assert records.feed(sound * 2, part) == 0, name
+            assert records.feed(stream, part) == code, name
+            for seen in records.seen[:2]:
+                assert (seen.head, seen.bulk.content, seen.finished) == (head, data, 1), name
+            assert all(seen.finished == 0 for seen in records.seen[2:]), name
+
+
+_MS = 1_000_000
+
+
+def _receives(testlib: CData, rates: dict[int, float], sleeps: dict[int, float]) -> Counter[int]:
+    """Return by which portions 100,000 receives of 40 KB go.
+
+    `rates`: bytes a nanosecond by portion, `sleeps`: those of the thread in a receive.
+    """
+    portion, sample, seen = zeros("portion"), zeros("portion_sample"), Counter[int]()
+    testlib.portion_init(portion)
+    now = slept = 0.0
+    for receive in range(1, 100_001):
+        seen[portion.part] += 1
+        now += 40_000 / rates[portion.part]
+        slept += sleeps[portion.part]
+        portion.receives += 1  # portion_due() is inline
+        if portion.receives >= portion.until:
+            sample.now, sample.bytes, sample.slept = int(now), receive * 40_000, int(slept)
+            testlib.portion_weigh(portion, sample)
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("rates", "sleeps", "stays"),
+    [
+        # A server that is never waited for is asked for no smaller portion.
+        ({2: 3.0, 4: 9.0, 8: 9.0}, {2: 0.0, 4: 0.0, 8: 0.0}, 2),
+        ({2: 3.0, 4: 9.0, 8: 9.0}, {2: 0.02, 4: 0.0, 8: 0.0}, 2),
+        # One that sleeps gets a smaller one where that brings a tenth more.
+        ({2: 1.0, 4: 1.2, 8: 9.0}, {2: 0.2, 4: 0.01, 8: 0.0}, 4),
+        ({2: 1.0, 4: 1.2, 8: 1.5}, {2: 0.2, 4: 0.2, 8: 0.2}, 8),
+        ({2: 1.0, 4: 1.2, 8: 1.25}, {2: 0.2, 4: 0.2, 8: 0.0}, 4),
+        ({2: 1.0, 4: 1.05, 8: 9.0}, {2: 0.2, 4: 0.2, 8: 0.2}, 2),
+    ],
+)
+def test_a_smaller_portion_is_kept_where_it_brings_a_tenth_more(
+    testlib: CData, rates: dict[int, float], sleeps: dict[int, float], stays: int
+) -> None:
+    seen = _receives(testlib, rates, sleeps)
+    assert seen.most_common(1)[0][0] == stays
+    assert seen[stays] > 95_000  # the rest are trials
+
+
+def test_a_server_that_changes_is_tried_anew(testlib: CData) -> None:
+    rates, sleeps = {2: 1.0, 4: 1.2, 8: 1.5}, {2: 0.2, 4: 0.2, 8: 0.2}
+    portion, sample = zeros("portion"), zeros("portion_sample")
+    testlib.portion_init(portion)
+    parts = []
+    for polls in (False, True):
+        for _ in range(40):  # samples: more than one round of trials
+            sample.now += _MS
+            sample.bytes += int(_MS * (2.0 if polls else rates[portion.part]))
+            sample.slept += 0 if polls else int(1000 * sleeps[portion.part])
+            testlib.portion_weigh(portion, sample)
+            if portion.phase == CONSTANTS.PORTION_HOLDS:
+                parts.append(portion.part)
+    assert parts[0] == 8
+    assert parts[-1] == 2
+
+
+def test_a_clock_that_stands_divides_by_nothing(testlib: CData) -> None:
+    portion, sample = zeros("portion"), zeros("portion_sample")
+    testlib.portion_init(portion)
+    for _ in range(20):
+        sample.slept += 1000
+        testlib.portion_weigh(portion, sample)
+        assert portion.part in {2, 4, 8}
