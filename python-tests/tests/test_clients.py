@@ -8,10 +8,11 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import FioRunner
 from engine_helpers import Place, Traced, done
 from scripted_jobs import (
     BOTH,
@@ -44,8 +45,21 @@ from servers.scripted.protocol import Credentials
 
 _CLIENTS = 8
 _MANY, _SECONDS = 1000, 240.0
-_TWO = {"a": bytes(64 * KIB), "b": bytes(64 * KIB)}
+_TWO: dict[str, Any] = {
+    "files": {"a": bytes(64 * KIB), "b": bytes(64 * KIB)}, "filename": "a:b", "nrfiles": 2,
+}  # fmt: skip
 _PAGES: dict[str, Option] = {"rw": "read", "bs": "4k", "size": "256k", "iodepth": _CLIENTS}
+
+
+@pytest.fixture
+def clients(job: Run) -> Run:
+    """Run a job of four clients of NFSv4.1 that read a file; the test judges how it ends."""
+    common: dict[str, Any] = {"version": 4, "nclients": 4, "client_name": "m%d", "filename": "r"}
+    return lambda *hooks, **words: job(*hooks, **{**common, "error": None, **READING, **words})
+
+
+def _opens_its_own(call: Call) -> bool:
+    return call.procedure is Nfs4.OPEN and call.claim is Claim.FH
 
 
 # --- nfs-ganesha ---
@@ -163,29 +177,25 @@ def test_jobs_have_names_without_nclients(job: Run) -> None:
     assert machines == {f"host0{more}", f"host1{more}"}
 
 
-def test_a_client_has_no_more_at_the_server_than_client_depth(job: Run) -> None:
+def test_a_client_has_no_more_at_the_server_than_client_depth(clients: Run) -> None:
     """Further I/Os wait in the job. A session has a slot for each, and three for other calls."""
-    outcome = job(
-        version=4, nclients=2, client_depth=1, iodepth=8, filename="r", size="64k", rw="read"
-    )
+    outcome = clients(nclients=2, client_depth=1, iodepth=8, error=0)
     slots = {call.slot for call in outcome.calls(Nfs4.READ)}
     assert slots == {0}
     assert Counter(call.credentials.machine for call in outcome.calls(Nfs4.READ)).total() == 16
 
 
-def test_what_waits_for_a_client_that_gives_up_ends_too(job: Run) -> None:
+def test_what_waits_for_a_client_that_gives_up_ends_too(clients: Run) -> None:
     """The server is gone, and `soft` ends the I/O at it: the next one follows, and ends as well."""
     gone = on(Nfs.READ, Answer(reply=False, do=go), after=2)
     soft: dict[str, Option] = {"soft": 1, "timeo": 5, "retrans": 0}
-    outcome = job(
-        gone, nclients=2, client_depth=1, iodepth=8, filename="r", **READING, **soft,
-        ignore_error=errno.ETIMEDOUT, error=None,
-    )  # fmt: skip
+    late: dict[str, Option] = {"ignore_error": errno.ETIMEDOUT, "iodepth": 8}
+    outcome = clients(gone, version=3, nclients=2, client_depth=1, **soft, **late)
     assert outcome.result.status is not None, "fio hung"
     assert sum(line.errors + line.read_ops for line in outcome.stats) == 16
 
 
-def test_what_a_client_has_been_through_is_told(job: Run) -> None:
+def test_what_a_client_has_been_through_is_told(clients: Run) -> None:
     """On the clock of time.monotonic(), which times what else happens on this host."""
     reads, restarted, waiting = Counter[str](), list[int](), set[str]()
 
@@ -203,10 +213,8 @@ def test_what_a_client_has_been_through_is_told(job: Run) -> None:
         return Answer(do=restart, reply=False) if answered else None
 
     begun = time.monotonic_ns() // 1000
-    outcome = job(
-        once_all_have_read, version=4, numjobs=2, nclients=2, client_name="m%d.lan", iodepth=2,
-        filename="r", time_based=1, runtime=2, **READING,
-    )  # fmt: skip
+    timed: dict[str, Option] = {"time_based": 1, "runtime": 2, "iodepth": 2, "numjobs": 2}
+    outcome = clients(once_all_have_read, nclients=2, client_name="m%d.lan", error=0, **timed)
     ended = time.monotonic_ns() // 1000
     lines = sorted(outcome.stats, key=lambda line: line.client or 0)
     assert [(line.client, line.client_name) for line in lines] == [
@@ -229,48 +237,37 @@ def test_what_a_client_has_been_through_is_told(job: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("clients", "denied", "status"),
-    [(4, [2], Status4.ACCESS), (4, [2], Status4.LOCKED), (16, range(16), Status4.ACCESS)],
-    ids=["one", "one-locked", "all"],
+    ("count", "denied", "status"),
+    [(4, [2], Status4.LOCKED), (16, range(16), Status4.ACCESS)],
+    ids=["one", "all"],
 )
 def test_a_client_that_cannot_open_its_file_ends_the_job(
-    job: Run, clients: int, denied: Sequence[int], status: Status4
+    clients: Run, count: int, denied: Sequence[int], status: Status4
 ) -> None:
     """Before the first I/O. The others leave; what the server keeps of this one ends by itself."""
     machines = {f"m{number}" for number in denied}
 
-    def opens_its_own(call: Call) -> bool:
-        return call.procedure is Nfs4.OPEN and call.claim is Claim.FH
-
     def deny(call: Call) -> Answer | None:
-        denies = opens_its_own(call) and call.credentials.machine in machines
+        denies = _opens_its_own(call) and call.credentials.machine in machines
         return Answer(status=status) if denies else None
 
-    outcome = job(
-        deny, version=4, nclients=clients, client_name="m%d", filename="r", error=None,
-        refused=f": NFS4ERR_{status.name}", **READING,
-    )  # fmt: skip
+    outcome = clients(deny, nclients=count, refused=f": NFS4ERR_{status.name}")
     assert outcome.calls(Nfs4.READ) == []
-    opens = [call for call in outcome.calls(Nfs4.OPEN) if opens_its_own(call)]
+    opens = [call for call in outcome.calls(Nfs4.OPEN) if _opens_its_own(call)]
     assert max(Counter(call.credentials.machine for call in opens).values()) == 1
     assert outcome.server.kept().clients <= 1
     assert outcome.server.kept().opens == 0
 
 
-def test_clients_leave_a_server_in_its_grace_period(job: Run) -> None:
+def test_clients_leave_a_server_in_its_grace_period(clients: Run) -> None:
     def wait(call: Call) -> Answer | None:
-        own = call.procedure is Nfs4.OPEN and call.claim is Claim.FH
-        return Answer(status=Status4.GRACE) if own else None
+        return Answer(status=Status4.GRACE) if _opens_its_own(call) else None
 
     def during(server: ScriptedServer, process: FioProcess) -> None:
-        def asked_often() -> bool:
-            opens = [call for call in server.calls(Nfs4.OPEN) if call.claim is Claim.FH]
-            return len(opens) > 4 * 4
-
-        server.wait_for(asked_often)
+        server.wait_for(lambda: sum(map(_opens_its_own, server.calls(Nfs4.OPEN))) > 4 * 4)
         process.signal(signal.SIGTERM)
 
-    outcome = job(wait, version=4, nclients=4, filename="r", during=during, error=None, **READING)
+    outcome = clients(wait, during=during)
     assert outcome.server.kept().clients == 0
 
 
@@ -297,10 +294,10 @@ def _no_port(fails: str) -> str:
 
 
 @pytest.mark.parametrize("source", ["this machine's address", "127.0.0.9"])
-def test_a_machine_without_ports_takes_fewer_clients(job: Run, source: str) -> None:
+def test_a_machine_without_ports_takes_fewer_clients(clients: Run, source: str) -> None:
     url = {"localaddr": source} if source[0].isdigit() else {}
     no_port = _no_port("n >= 40")
-    outcome = job(nclients=64, before=no_port, filename="r", url=url, error=None, **READING)
+    outcome = clients(version=3, nclients=64, before=no_port, url=url)
     opening, served = outcome.said()
     server = f"127.0.0.1:{outcome.server.nfs_port}"
     assert f"cannot open a connection: no port is free from {source} to {server}: " in opening
@@ -318,31 +315,12 @@ int epoll_create1(int flags)
 """
 
 
-def test_a_job_that_cannot_wait_for_its_clients_counts_none(job: Run) -> None:
+def test_a_job_that_cannot_wait_for_its_clients_counts_none(clients: Run) -> None:
     """All were served: fewer would be no remedy."""
-    outcome = job(nclients=4, before=_NO_EPOLL, filename="r", error=None, **READING)
+    outcome = clients(version=3, before=_NO_EPOLL)
     assert outcome.result.status == 1
     (line,) = outcome.said()
     assert "epoll cannot watch the connections: Too many open files: use fewer" in line
-
-
-# For why seven clients are not served, a line of 160 bytes each.
-_NO_MEMORY = """
-#include <stddef.h>
-
-void *__libc_calloc(size_t count, size_t size);
-
-void *calloc(size_t count, size_t size)
-{
-	return count == 7 && size == 160 ? NULL : __libc_calloc(count, size);
-}
-"""
-
-
-def test_a_job_without_memory_for_its_clients_lines_says_so(job: Run) -> None:
-    outcome = job(nclients=7, before=_NO_MEMORY, filename="r", **READING)
-    (line,) = outcome.said()
-    assert line.endswith("clients: no memory for the lines about them: use fewer clients")
 
 
 # Each socket has 20 ports (Linux before 6.3: all).
@@ -359,17 +337,17 @@ int socket(int family, int type, int protocol)
 """
 
 
-def test_a_local_address_has_all_ports_for_each_server(job: Run) -> None:
+def test_a_local_address_has_all_ports_for_each_server(clients: Run) -> None:
     """Beside the clients, names have connections."""
-    outcome = job(
-        nclients=32, before=_TWENTY_PORTS, addresses=TWO_ADDRESSES, enter=NO_RESERVED_PORTS,
-        url={"localaddr": "127.9.8.7"}, spread="roundrobin", filename="r", **READING,
+    outcome = clients(
+        version=3, nclients=32, before=_TWENTY_PORTS, addresses=TWO_ADDRESSES, error=0,
+        enter=NO_RESERVED_PORTS, url={"localaddr": "127.9.8.7"}, spread="roundrobin",
     )  # fmt: skip
     assert len({line.local for line in outcome.stats}) <= 20 < len(outcome.stats)
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_a_server_that_takes_fewer_clients_is_told(job: Run, version: int) -> None:
+def test_a_server_that_takes_fewer_clients_is_told(clients: Run, version: int) -> None:
     """It closes the other connections: the first that fails comes before some that are served."""
     taken, for_names = 12, 2
 
@@ -377,10 +355,7 @@ def test_a_server_that_takes_fewer_clients_is_told(job: Run, version: int) -> No
         beyond = call.procedure not in set(Mount) and call.connection >= for_names + taken
         return Answer(act=False, reply=False, end="reset") if beyond else None
 
-    outcome = job(
-        full, version=version, nclients=32, filename="r", error=None, enter=NO_RESERVED_PORTS,
-        **READING,
-    )  # fmt: skip
+    outcome = clients(full, version=version, nclients=32, enter=NO_RESERVED_PORTS)
     opening, served = outcome.said()
     assert "Connection reset by peer: the server closes the connection: its log says" in opening
     assert f"{taken} of 32 clients were served: raise the server's limit of conn" in served
@@ -389,15 +364,13 @@ def test_a_server_that_takes_fewer_clients_is_told(job: Run, version: int) -> No
     assert outcome.result.status == 1
 
 
-def test_a_server_that_answers_no_client_is_told(job: Run) -> None:
+def test_a_server_that_answers_no_client_is_told(clients: Run) -> None:
     """It takes their connections, and MOUNT has said where the file is."""
-    job(
-        on(Nfs.NULL, NEVER), nclients=2, filename="r", timeo=1, retrans=0, error=None,
-        refused="no reply to a NULL call: is the server starting, or overloaded?", **READING,
-    )  # fmt: skip
+    told = "no reply to a NULL call: is the server starting, or overloaded?"
+    clients(on(Nfs.NULL, NEVER), version=3, nclients=2, timeo=1, retrans=0, refused=told)
 
 
-def test_why_clients_are_not_served_is_told(job: Run) -> None:
+def test_why_clients_are_not_served_is_told(clients: Run) -> None:
     """A line for each cause: one gets no reply, one is put off, one's connections are closed."""
     closed: list[object] = []
 
@@ -413,10 +386,7 @@ def test_why_clients_are_not_served_is_told(job: Run) -> None:
         server.wait_for(lambda: len(server.calls(Nfs4.READ)) > 4 and len(closed) > 1)
         process.signal(signal.SIGTERM)
 
-    outcome = job(
-        hinder, version=4, nclients=4, client_name="m%d", filename="r", during=during, error=None,
-        **{**READING, "iodepth": 4},
-    )  # fmt: skip
+    outcome = clients(hinder, during=during, iodepth=4)
     causes = sorted(one for one in outcome.said() if " not served: " in one)
     words = ["I/O that failed or was not answered", "connection lost (", "refused (READ: NFS4ERR_"]
     assert len(causes) == len(words)
@@ -442,33 +412,30 @@ int connect(int fd, const struct sockaddr *address, socklen_t length)
 """
 
 
-def test_a_job_whose_first_connect_is_not_answered_ends_soon(job: Run) -> None:
+def test_a_job_whose_first_connect_is_not_answered_ends_soon(clients: Run) -> None:
     """Also with reconnect=linux, whose later ones may take 90 s."""
-    outcome = job(
-        version=4, nclients=1, before=_NO_ANSWER, filename="r", error=None, reconnect="linux",
-        **{**READING, "iodepth": 1},
-    )  # fmt: skip
+    outcome = clients(nclients=1, before=_NO_ANSWER, reconnect="linux", iodepth=1)
     assert any("cannot connect to port" in line for line in outcome.said())
     assert outcome.result.status == 1
 
 
-def test_clients_that_cannot_return_are_told_of_in_a_few_lines(job: Run) -> None:
+def test_clients_that_cannot_return_are_told_of_in_a_few_lines(clients: Run) -> None:
     """Beside those that do: a line before the first answer, and one after it.
 
     Of the connections behind the first 24, two fail, and one succeeds; a client tries two ports.
     """
     no_port = _no_port("n >= 24 && (n + 1) % 3")
-    outcome = job(
+    hooks = (
         on(Nfs.READ, Answer(do=ScriptedServer.reset_connections), nth=16),
         on(Nfs.READ, NEVER, first=15),
-        nclients=16, before=no_port, enter=NO_RESERVED_PORTS, filename="r",
-        **{**READING, "iodepth": 16},
-    )  # fmt: skip
+    )
+    machine: dict[str, Any] = {"before": no_port, "enter": NO_RESERVED_PORTS}
+    outcome = clients(*hooks, version=3, nclients=16, iodepth=16, error=0, **machine)
     refusals = [line for line in outcome.said() if "cannot connect again: no port is" in line]
     assert 1 <= len(refusals) <= 2
 
 
-def test_a_lost_connection_does_not_end_a_job_that_opens_its_file_again(job: Run) -> None:
+def test_a_lost_connection_does_not_end_a_job_that_opens_its_file_again(clients: Run) -> None:
     """loops=: each client opens it anew. The server closes all connections at the first CLOSE."""
     closed: list[object] = []
 
@@ -477,10 +444,7 @@ def test_a_lost_connection_does_not_end_a_job_that_opens_its_file_again(job: Run
             closed.append(True)
             server.reset_connections()
 
-    outcome = job(
-        on(Nfs4.CLOSE, Answer(do=close_all)), version=4, nclients=4, filename="r", loops=3,
-        **READING,
-    )  # fmt: skip
+    outcome = clients(on(Nfs4.CLOSE, Answer(do=close_all)), loops=3, error=0)
     assert closed
     assert outcome.server.kept().clients == 0
     # Over a connection that is not bound, DESTROY_SESSION may be refused (RFC 8881, 18.37.3).
@@ -496,12 +460,12 @@ def _over(outcome: Outcome, operation: Nfs4) -> set[tuple[bytes, int]]:
     return {(call.session, call.connection) for call in outcome.calls(operation)}
 
 
-def test_clients_that_wait_for_others_to_begin_renew_their_leases(job: Run) -> None:
+_A_SECOND = partial(Terms, lease=1)
+
+
+def test_clients_that_wait_for_others_to_begin_renew_their_leases(clients: Run) -> None:
     """A lease of a second, in which one client begins; its first SEQUENCE is no renewal."""
-    outcome = job(
-        version=4, nclients=3, client_start=1, client_name="m%d", filename="r",
-        terms=lambda: Terms(lease=1), **READING,
-    )  # fmt: skip
+    outcome = clients(nclients=3, client_start=1, terms=_A_SECOND, error=0)
     calls = outcome.calls(Nfs4.CREATE_SESSION, Nfs4.SEQUENCE)
     machines = [call.credentials.machine for call in calls]
     waited = calls[: machines.index("m2")]
@@ -509,27 +473,23 @@ def test_clients_that_wait_for_others_to_begin_renew_their_leases(job: Run) -> N
     assert Counter(call.credentials.machine for call in renewals)["m1"] > 1
 
 
-def test_clients_that_wait_for_others_opens_renew_their_leases(job: Run) -> None:
+def test_clients_that_wait_for_others_opens_renew_their_leases(clients: Run) -> None:
     """One opens its file only when a grace period ends, after three leases."""
     begun: list[float] = []
 
     def wait(call: Call) -> Answer | None:
-        waits = call.claim is Claim.FH and call.credentials.machine == "m0"
-        if call.procedure is not Nfs4.OPEN or not waits:
+        if not _opens_its_own(call) or call.credentials.machine != "m0":
             return None
         begun.append(time.monotonic())
         return Answer(status=Status4.GRACE) if begun[-1] < begun[0] + 3 else None
 
-    outcome = job(
-        wait, version=4, nclients=2, client_name="m%d", filename="r",
-        terms=lambda: Terms(lease=1), **READING,
-    )  # fmt: skip
+    outcome = clients(wait, nclients=2, terms=_A_SECOND, error=0)
     calls = outcome.calls(Nfs4.SEQUENCE, Nfs4.READ)
     waited = calls[: [call.procedure for call in calls].index(Nfs4.READ)]
     assert Counter(call.credentials.machine for call in waited)["m1"] > 3
 
 
-def test_clients_that_wait_for_their_turn_to_open_renew_their_leases(job: Run) -> None:
+def test_clients_that_wait_for_their_turn_to_open_renew_their_leases(clients: Run) -> None:
     """The first 48 open their file only when a grace period ends, after four leases."""
     begun: list[float] = []
     heard: dict[str, float] = {}
@@ -539,28 +499,25 @@ def test_clients_that_wait_for_their_turn_to_open_renew_their_leases(job: Run) -
         now, machine = time.monotonic(), call.credentials.machine
         silences[machine] = max(silences.get(machine, 0), now - heard.get(machine, now))
         heard[machine] = now
-        if call.procedure is not Nfs4.OPEN or call.claim is not Claim.FH:
+        if not _opens_its_own(call):
             return None
         begun.append(now)
         return Answer(status=Status4.GRACE) if now < begun[0] + 4 else None
 
-    job(
-        wait, version=4, nclients=52, client_name="m%d", filename="r",
-        terms=lambda: Terms(lease=1), **READING,
-    )  # fmt: skip
+    clients(wait, nclients=52, terms=_A_SECOND, error=0)
     assert max(silences.values()) < 2  # the pauses between OPENs that are refused become 1 s
 
 
 def _opens_again(opened: dict[str, int], call: Call) -> bool:
     """Count the client's own OPENs; true from its second file on."""
-    if call.procedure is not Nfs4.OPEN or call.claim is not Claim.FH:
+    if not _opens_its_own(call):
         return False
     machine = call.credentials.machine
     opened[machine] = opened.get(machine, 0) + 1
     return opened[machine] > 1
 
 
-def test_io_ends_also_where_a_later_file_is_not_opened(job: Run) -> None:
+def test_io_ends_also_where_a_later_file_is_not_opened(clients: Run) -> None:
     """Client 1 is refused it, while others wait for theirs, and client 0 for a READ."""
     opened: dict[str, int] = {}
 
@@ -570,34 +527,21 @@ def test_io_ends_also_where_a_later_file_is_not_opened(job: Run) -> None:
             return Answer(status=Status4.ACCESS) if denies else Answer(delay=0.5)
         return Answer(delay=1) if call.procedure is Nfs4.READ else None
 
-    outcome = job(
-        answer, version=4, nclients=4, client_name="m%d", files=_TWO, filename="a:b", nrfiles=2,
-        filesize="64k", size="128k", error=errno.EACCES, says="NFS4ERR_ACCESS", rw="read",
-    )  # fmt: skip
+    ends: dict[str, Any] = {"error": errno.EACCES, "says": "NFS4ERR_ACCESS"}
+    outcome = clients(answer, **_TWO, filesize="64k", size="128k", **ends)
     assert outcome.calls(Nfs4.READ)
     assert sum(one.errors for one in outcome.stats) == 0
 
 
-def test_clients_that_have_sent_all_sleep_until_their_file_is_open(job: Run) -> None:
+def test_clients_that_have_sent_all_sleep_until_their_file_is_open(clients: Run) -> None:
     """The OPEN of the second file comes while WRITEs to the first wait for the socket."""
     opened: dict[str, int] = {}
-    outcome = job(
+    outcome = clients(
         lambda call: Answer(delay=2) if _opens_again(opened, call) else None,
-        version=4, nclients=4, client_name="m%d", client_depth=8, files=_TWO, filename="a:b",
-        nrfiles=2, file_service_type="sequential", bs="4m", filesize="64m", size="128m",
-        receive_buffer=4096,
+        **_TWO, rw="write", client_depth=8, file_service_type="sequential", bs="4m",
+        filesize="64m", size="128m", receive_buffer=4096, error=0,
     )  # fmt: skip
     assert sum(one.syscalls for one in outcome.stats) < 10_000
-
-
-# --- what they cannot have ---
-
-
-def test_clients_is_no_option(client: FioRunner, server: ScriptedServer) -> None:
-    """It would be taken for fio's own --client, which talks to a host."""
-    result = client(pool=server.pool(), clients=4)
-    assert result.status == 1
-    assert "Option <clients>: use nclients= instead" in result.messages
 
 
 # --- a thousand ---

@@ -175,16 +175,6 @@ def test_whose_a_file_is_that_a_create_finds(ran: Outcome) -> None:
     assert content == b"theirs" if ran.case.error else len(content) == 64 << 10
 
 
-def _stop_once_told(_: ScriptedServer, process: FioProcess) -> None:
-    eventually(lambda: "server not responding, still trying" in stderr_of(process))
-    process.signal(signal.SIGTERM)
-
-
-def test_hard_tells_of_a_server_that_goes_between_two_files(job: Run) -> None:
-    going = on(Nfs.CREATE, Answer(reply=False, do=go), nth=2)
-    assert job(going, **_ONE_BY_ONE, during=_stop_once_told, error=None).result.status
-
-
 def test_a_server_that_goes_before_the_first_file_is_open_ends_the_job(job: Run) -> None:
     """Nothing has begun: it is asked over one more connection, which cannot be had."""
     going = on(Nfs.LOOKUP, Answer(reply=False, do=go), nth=1)
@@ -276,6 +266,11 @@ def test_a_server_that_stalls_is_waited_for(ran: Outcome) -> None:
         assert {call.server[0] for call in unheard} == {*ran.case.expected}
 
 
+def _stop_once_told(_: ScriptedServer, process: FioProcess) -> None:
+    eventually(lambda: "server not responding, still trying" in stderr_of(process))
+    process.signal(signal.SIGTERM)
+
+
 def _stop_once_asked_thrice(server: ScriptedServer, process: FioProcess) -> None:
     server.wait_for(lambda: len(server.calls(Nfs.COMMIT, Nfs4.COMMIT)) > 0)
     before = len(server.calls(Nfs.LOOKUP, Nfs4.OPEN))
@@ -283,10 +278,18 @@ def _stop_once_asked_thrice(server: ScriptedServer, process: FioProcess) -> None
     process.signal(signal.SIGTERM)
 
 
-@pytest.mark.parametrize("version", [3, 4])
-def test_hard_asks_for_a_name_until_a_signal_comes(job: Run, version: int) -> None:
-    silent = _silent(Nfs.LOOKUP, Nfs4.OPEN)
-    ran = job(silent, version=version, **_SHORT, during=_stop_once_asked_thrice, error=None)
+_hard = partial(case, **_SHORT, error=None)
+_gone = on(Nfs.CREATE, Answer(reply=False, do=go), nth=2)
+
+
+@runs(
+    {
+        "silent": _hard(_silent(Nfs.LOOKUP), during=_stop_once_asked_thrice),
+        "silent, v4": _hard(_silent(Nfs4.OPEN), version=4, during=_stop_once_asked_thrice),
+        "gone between two files": _hard(_gone, during=_stop_once_told),
+    }
+)
+def test_hard_asks_for_a_name_until_a_signal_comes(ran: Outcome) -> None:
     assert ran.result.status not in (0, None)
     assert "still trying" in ran.result.messages
 

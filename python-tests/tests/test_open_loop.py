@@ -61,10 +61,8 @@ def _dues(result: FioResult, name: str = "") -> list[int]:
 
 
 @pytest.mark.sanitized
-@pytest.mark.parametrize(("process", "depth"), [("poisson", 8), ("fixed", 1)])
-def test_all_is_sent_once_and_latency_is_lag_and_service(
-    place: Place, process: str, depth: int
-) -> None:
+def test_all_is_sent_once_and_latency_is_lag_and_service(place: Place) -> None:
+    process, depth = ("fixed", 1) if place.kind == "nfs" else ("poisson", 8)
     job = _job(iodepth=depth, arrival_process=process, nconnect=2, spread="queue")
     result = place.fio(**job, clocksource=None)  # with fio's clock as users have it
     report, clock = _clock(result)
@@ -115,9 +113,8 @@ def test_replies_are_taken_while_nothing_is_due(job: Run) -> None:
 # --- one seed, one schedule ---
 
 
-@pytest.mark.parametrize("process", ["poisson", "fixed"])
-def test_seeds_and_job_numbers_decide_the_schedule(mounted: Place, process: str) -> None:
-    jobs = sections(a=_job(arrival_process=process), b=_job(arrival_process=process, iodepth=1))
+def test_seeds_and_job_numbers_decide_the_schedule(mounted: Place) -> None:
+    jobs = sections(a=_job(), b=_job(iodepth=1))
 
     def schedules(seed: int) -> list[list[int]]:
         result = mounted.fio(arguments=jobs, trace=1, randseed=seed)
@@ -211,9 +208,9 @@ _SCHEDULED: dict[str, Options] = {
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("name", _SCHEDULED)
-def test_what_is_scheduled(place: Place, name: str) -> None:
+def test_what_is_scheduled(exported: Place, name: str) -> None:
     job = _job(**_SCHEDULED[name])
-    result = place.fio(**job)
+    result = exported.fio(**job)
     report, clock = _clock(result)
     reads, writes = report.operations("read"), report.operations("write")
     assert clock.sent == (reads + writes if job["rw"] == "randrw" else writes) >= _BLOCKS

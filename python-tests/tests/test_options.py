@@ -101,6 +101,7 @@ _BEFORE: _Groups = {
         ({"meta_verify": 1}, "a job that only reads"),
         ({"meta_verify": 1, "rw": "read", "meta_read": "access"}, "getattr and lookup"),
         ({"meta_verify": 1, "rw": "randread", "meta_mix": "getattr:1"}, "no meta_mix"),
+        ({"pool": "/tmp,{}"}, "/tmp: ", "gone since 0.7.0", "fio's filecreate, filestat and"),
         ({"metadata": 0, "meta_verify": 1}, "need metadata=1"),
         ({"metadata": 0, "meta_mix": "open:1"}, "need metadata=1"),
     ]),
@@ -384,6 +385,7 @@ def test_options_that_fio_refuses(mounted: Place) -> None:
         "stable": ("perhaps", "valid values"),
         "arrival_process": ("uniform", "valid values"),
         "stripes": (4, "stripes"),
+        "clients": (4, "Option <clients>: use nclients= instead"),  # fio's own --client is another
         "namespace": ("rdma", "namespace>: it is gone: names always go over TCP; leave it out"),
         "hold_writes": ("all", "hold_writes"),
         "gss_context": ("job", "each connection has a context of its own; leave it out"),
