@@ -166,21 +166,6 @@ _CALLS: dict[str, tuple[int, bytes]] = {
 ffi.cdef("uint8_t *nfs3_put_call(struct xdr_out *, const struct meta_arguments *);")
 
 
-def test_calls_of_the_data_path(testlib: CData) -> None:
-    """Up to a WRITE's data, of which there is none here."""
-    for handle in (_FILE, b"h" * 64):
-        file, begin = ffi.new("struct nfs_handle *", [len(handle), handle]), xdr(handle)
-        for name, numbers, sent in (
-            ("read", (1 << 40, 512), xdr(Hyper(1 << 40), 512)),
-            ("write", (3 << 40, 0, 2), xdr(Hyper(3 << 40), 0, 2, 0)),
-            ("commit", (), xdr(Hyper(0), 0)),
-        ):
-            out, encode = Guarded(96), getattr(testlib, f"nfs3_encode_{name}")
-            encode(cursor := out.cursor("xdr_out"), file, *numbers)
-            assert out.intact
-            assert out.content[: out.used(cursor)] == begin + sent, name
-
-
 def call_sent(lib: CData, asked: CData) -> tuple[tuple[int, ...], bytes]:
     """Return the header up to the procedure's number, and the arguments."""
     room = Guarded(1024)
@@ -415,31 +400,6 @@ def test_rename_within_a_directory(testlib: CData) -> None:
     sent = xdr(22, b"directory", 32, 29, b"name", b"other")
     whole = xdr(0, 1, 3) + sent
     assert compound(testlib, "meta", asked, room=len(whole)) == whole
-
-
-def test_compounds_of_the_data_path(testlib: CData) -> None:
-    """Each template is used twice: it outlives its calls."""
-    numbers, handle, offset, length = (7, 8, 9), b"a handle", 3 << 40, 4096
-    begin = xdr(0, 2, 3, 53) + _SESSION + xdr(*numbers, 0, 22) + xdr(handle)
-    stated = _STATEID + xdr(Hyper(offset))
-    sent = {
-        Op.READ: begin + xdr(25) + stated + xdr(length),
-        Op.WRITE: begin + xdr(38) + stated + xdr(1, length),
-        Op.COMMIT: begin + xdr(5, 0, 0, 0),
-    }
-    sequence = ffi.new("struct nfs4_sequence *", [_SESSION, *numbers, False])
-    span = ffi.new("struct nfs4_range *", [offset, length, 1])
-    file = ffi.new("struct nfs_handle *", [len(handle), handle])
-    stateid = ffi.new("struct nfs4_stateid *", [_STATEID])
-    for operation, whole in sent.items():
-        template = zeros("nfs4_template")
-        testlib.nfs4_template_make(template, operation.value, 2, file, stateid)
-
-        def put(out: CData, template: CData = template) -> None:
-            testlib.nfs4_template_put(template, out, sequence, span)
-
-        assert [written(4096, put) for _ in range(2)] == [whole] * 2
-        assert written(len(whole) - 1, put) is None
 
 
 def test_operation_names(testlib: CData) -> None:

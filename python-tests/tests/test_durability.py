@@ -16,7 +16,6 @@ from scripted_jobs import (
     BLOCKS,
     KIB,
     NEVER,
-    TWO_ADDRESSES,
     Options,
     Outcome,
     Run,
@@ -27,6 +26,8 @@ from scripted_jobs import (
     runs,
     undisturbed,
 )
+from simulated import Scenarios
+from simulated import on as simulated
 
 from nfsmulti.fiorun import FioProcess
 from nfsmulti.processes import run
@@ -35,7 +36,6 @@ from servers.scripted import Answer, Call, Nfs, ScriptedServer, Stable, on
 pytestmark = pytest.mark.sanitized
 
 _FORGETS = Answer(do=ScriptedServer.new_verifier)
-_HOLD: Options = {"hold_writes": "1m", "verify": "crc32c"}
 _WRITE = ["--rw=write", "--bs=64k", "--size=1m"]
 _STABLE: dict[str, tuple[Options, Stable]] = {
     "by default": ({}, Stable.UNSTABLE),
@@ -174,28 +174,12 @@ def test_a_name_that_is_closed_leaves_what_was_written_last(job: Run, tmp_path: 
     assert newest == [ran.server.durable("f")]
 
 
-def test_paths_with_verifiers_of_their_own(job: Run) -> None:
-    """One node of a cluster restarts: all that is held goes out again, each over its path.
-
-    The first of the other node's writes are durable by then, and nothing older is held. While each
-    keeps to its own verifier nothing is lost.
-    """
-    lives = dict.fromkeys(TWO_ADDRESSES, 0)
-
-    def verifier(call: Call) -> Answer | None:
-        if call.procedure not in (Nfs.WRITE, Nfs.COMMIT):
-            return None
-        if call.procedure is Nfs.COMMIT and call.server[0] == TWO_ADDRESSES[1]:
-            lives[TWO_ADDRESSES[1]] = restarts
-        life = lives[call.server[0]]
-        return Answer(verifier=call.server[0].encode()[-7:] + bytes([life]))
-
-    restarts = 0
-    undisturbed(job(verifier, addresses=TWO_ADDRESSES, spread="roundrobin", fsync=4).result)
-    restarts = 1
-    ran = job(verifier, **_HOLD, addresses=TWO_ADDRESSES, spread="roundrobin")
-    assert [line.rewritten_bytes for line in ran.stats] == [28 * KIB, 32 * KIB]
-    assert len(ran.calls(Nfs.COMMIT)) == 4
+def test_what_is_held_goes_out_again_over_its_path(scenario: Scenarios) -> None:
+    """One node of a cluster restarts; the oldest of the other's writes is durable by then."""
+    renames = simulated(Nfs.COMMIT, {"renames": True}, address=1, nth=1)
+    ran = scenario(renames, paths=2, hold=1 << 20)
+    again = [call.address for call in ran.calls(Nfs.WRITE)[BLOCKS:]]
+    assert again == [1] * 8 + [0] * 7
 
 
 def test_a_file_that_is_closed_meanwhile_is_replayed_first(job: Run) -> None:

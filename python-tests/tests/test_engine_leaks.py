@@ -5,12 +5,12 @@ import os
 import re
 import shlex
 import signal
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from conftest import FioRunner
-from engine_helpers import Place, ends, eventually, family, running, stderr_of
+from engine_helpers import Place, ends, eventually, family, running, stderr_of, traces
 from scripted_jobs import Options, go
 
 from nfsmulti.fiorun import Engine, FioProcess, Option
@@ -20,53 +20,33 @@ from servers.scripted import DATA, DATA4, Answer, Call, Nfs, ScriptedServer
 
 pytestmark = pytest.mark.sanitized
 
-_FOR_LONG: dict[str, Option] = {"time_based": 1, "runtime": 300}
-_READING: dict[str, Option] = {
-    "rw": "randread", "bs": "4k", "size": "1m", "filename": "f", **_FOR_LONG,
+# --- nothing grows ---
+
+_FOR_LONG: Options = {"time_based": 1, "runtime": 300, "bs": "4k", "size": "1m"}
+# What opens and closes files, and how many may be open just now.
+_COMING: Mapping[str, tuple[Options, int]] = {
+    "opens": ({
+        **_FOR_LONG, "rw": "randrw", "nrfiles": 64, "openfiles": 4, "iodepth": 4, "nconnect": 2,
+        "file_service_type": "sequential", "spread": "roundrobin", "trace": 1,
+    }, 10),
+    "loops": ({
+        "rw": "write", "bs": "4k", "size": "256k", "nrfiles": 4, "iodepth": 16, "fsync": 4,
+        "spread": "queue", "unlink_each_loop": 1, "loops": 100_000, "trace": 1,
+    }, 20),
 }  # fmt: skip
-_OPENING: dict[str, Option] = {
-    "rw": "randrw", "bs": "4k", "size": "1m", "nrfiles": 64, "openfiles": 4, "iodepth": 4,
-    "file_service_type": "sequential", "spread": "roundrobin", "nconnect": 2, "trace": 1,
-    **_FOR_LONG,
-}  # fmt: skip
-_LOOPING: dict[str, Option] = {
-    "rw": "write", "bs": "4k", "size": "256k", "nrfiles": 4, "iodepth": 16, "spread": "queue",
-    "fsync": 4, "unlink_each_loop": 1, "loops": 100_000, "trace": 1,
-}  # fmt: skip
 
 
-def _descriptors(pid: int) -> int:
-    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
-
-
-def _resident(pid: int) -> int:
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
-
-
-def _operations(process: FioProcess) -> int:
-    """Count lines of the trace, cheaply: they are about as long as each other."""
-    return (process.folder / "stderr").stat().st_size // 100
-
-
-def _beyond(process: FioProcess, operations: int) -> bool:
-    return _operations(process) > operations
-
-
-def _samples(process: FioProcess, count: int) -> tuple[list[int], list[int]]:
-    """Look at the job's descriptors and memory, with thousands of operations in between."""
+def _look(process: FioProcess) -> tuple[int, int]:
+    """Return how many descriptors fio's job has, and the bytes that are its own after its fork."""
     (job,) = family(process.pid)
-    descriptors, memory = [], []
-    for _ in range(count):
-        eventually(partial(_beyond, process, _operations(process) + 1000))
-        descriptors.append(_descriptors(job))
-        memory.append(_resident(job))
-    return descriptors, memory
+    text = Path(f"/proc/{job}/smaps_rollup").read_text()
+    (kib,) = re.findall(r"^Private_Dirty: *(\d+) kB$", text, re.MULTILINE)
+    return len(list(Path(f"/proc/{job}/fd").iterdir())), int(kib) << 10
 
 
-def _is_flat(sanitized: bool, memory: list[int], most: int = 1 << 20) -> bool:
-    """Tell whether memory stays as it is; a sanitizer keeps what was freed, and finds leaks."""
-    return sanitized or memory[-1] - memory[0] < most
+def _stop(process: FioProcess) -> None:
+    process.signal(signal.SIGTERM)
+    ends(process)
 
 
 def test_a_byte_that_is_lost_is_found_by_the_sanitizer_alone(
@@ -78,61 +58,42 @@ def test_a_byte_that_is_lost_is_found_by_the_sanitizer_alone(
     assert (result.status != 0) == sanitized
 
 
-@pytest.mark.parametrize(
-    ("job", "open_now"), [(_OPENING, 10), (_LOOPING, 20)], ids=["opens", "loops"]
-)
-def test_files_come_and_go_all_the_time(
-    v3_or_mount: Place, sanitized: bool, job: dict[str, Option], open_now: int
-) -> None:
-    with v3_or_mount.fio.start(**job) as process:
-        eventually(lambda: _operations(process) > 2000)
-        descriptors, memory = _samples(process, 5)
-        process.signal(signal.SIGTERM)
-        ends(process)
-        v3_or_mount.fio.finish(process)
-    assert max(descriptors) - min(descriptors) <= open_now
-    assert max(descriptors) < 100
-    assert _is_flat(sanitized, memory)
+@pytest.mark.parametrize("name", _COMING)
+def test_files_come_and_go_all_the_time(v3_or_mount: Place, sanitized: bool, name: str) -> None:
+    """A sanitizer keeps what was freed, and finds leaks."""
+    options, open_now = _COMING[name]
+    with v3_or_mount.fio.start(**options) as process:
+        eventually(lambda: traces(process) > 2000)
+        descriptors, memory = _look(process)
+        eventually(lambda: traces(process) > 8000)
+        more, larger = _look(process)
+        _stop(process)
+    assert more - descriptors <= open_now
+    assert sanitized or larger - memory < 1 << 20
 
 
-class _Ending:
-    """A hook: every fourth READ's reply is the last on its connection."""
+def test_hundreds_of_reconnects(local_fio: FioRunner, sanitized: bool) -> None:
+    """Each fourth READ ends its connection; of many, since each returns with the next tick only."""
+    seen, nconnect = set[int](), 16
 
-    def __init__(self) -> None:
-        self.connections = 0
-
-    def __call__(self, call: Call) -> Answer | None:
-        self.connections = max(self.connections, call.connection + 1)
+    def end(call: Call) -> Answer | None:
+        seen.add(call.connection)
         return Answer(end="reset") if call.procedure is Nfs.READ and call.nth % 4 == 0 else None
 
-
-def _private_dirty(pid: int) -> int:
-    """Return the bytes that are the process's own, after its fork."""
-    text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    (kib,) = re.findall(r"^Private_Dirty: *(\d+) kB$", text, re.MULTILINE)
-    return int(kib) << 10
-
-
-def test_a_thousand_reconnects(local_fio: FioRunner, sanitized: bool) -> None:
-    """Many connections at once, since each is opened again with the next tick only."""
-    nconnect = 16
-    ending = _Ending()
-    with ScriptedServer(ending) as server:
+    with ScriptedServer(end) as server:
         server.create("f", bytes(1 << 20))
-        terms: dict[str, Option] = {"iodepth": 32, "nconnect": nconnect, "spread": "queue"}
-        with local_fio.start(pool=server.pool(), **terms, **_READING) as process:
-            server.wait_for(lambda: ending.connections >= 100, 60)
-            (job,) = family(process.pid)
-            descriptors, memory = _descriptors(job), _private_dirty(job)
-            server.wait_for(lambda: ending.connections >= 1000, 240)
-            more, larger = _descriptors(job), _private_dirty(job)
-            process.signal(signal.SIGTERM)
-            ends(process)
-            result = local_fio.finish(process)
-    assert sum(line.reconnects for line in result.stats) > 900
+        terms: Options = {"iodepth": 32, "nconnect": nconnect, "spread": "queue", "filename": "f"}
+        with local_fio.start(pool=server.pool(), rw="randread", **_FOR_LONG, **terms) as process:
+            server.wait_for(lambda: len(seen) >= 100, 60)
+            descriptors, memory = _look(process)
+            server.wait_for(lambda: len(seen) >= 600, 240)
+            more, larger = _look(process)
+            _stop(process)
     assert more <= descriptors + nconnect  # as many as are up just now
-    assert _is_flat(sanitized, [memory, larger], 128 << 10)
+    assert sanitized or larger - memory < 128 << 10
 
+
+# --- whose fio was killed ---
 
 _ENDLESS: Options = {"time_based": 1, "runtime": 600, "nconnect": 2, "spread": "roundrobin"}
 _SAYS = "fio itself has ended"

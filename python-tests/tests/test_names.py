@@ -7,19 +7,15 @@ hold for names as they do for data.
 
 import errno
 import signal
-import sys
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import pytest
-from conftest import FioRunner, needs_privileges
 from engine_helpers import eventually, stderr_of
 from scripted_jobs import TWO_ADDRESSES, Case, Outcome, Run, case, go, runs
 
 from nfsmulti.fiorun import FioProcess, Option
-from nfsmulti.paths import PYTHON_TESTS
-from nfsmulti.processes import Process, run
 from servers.scripted import (
     Answer,
     Call,
@@ -292,31 +288,3 @@ _gone = on(Nfs.CREATE, Answer(reply=False, do=go), nth=2)
 def test_hard_asks_for_a_name_until_a_signal_comes(ran: Outcome) -> None:
     assert ran.result.status not in (0, None)
     assert "still trying" in ran.result.messages
-
-
-# --- odd servers ---
-
-
-_SERVE = """
-import signal
-from servers.scripted import ScriptedServer
-with ScriptedServer(addresses=["::"], nfs_port=2049, mount_port=2050):
-    signal.pause()
-"""
-
-
-def test_a_link_local_address(client: FioRunner) -> None:
-    """With its zone; the server is one of a network of its own."""
-    needs_privileges()
-    script = f"""\
-ip link set lo up
-ip address add fe80::1/64 dev lo
-exec {sys.executable} -c '{_SERVE}'
-"""
-    path = {"PYTHONPATH": str(PYTHON_TESTS)}
-    with Process(["unshare", "--net", "--", "sh", "-ec", script], env=path) as network:
-        enter = ["nsenter", f"--target={network.pid}", "--net", "--"]
-        eventually(lambda: ":2050" in run([*enter, "ss", "-Hltn"], timeout=60).stdout)
-        for zone in ("%lo", "%25lo"):
-            pool = f"nfs://[fe80::1{zone}]/export?nfsport=2049&mountport=2050"
-            client.well(pool=pool, enter=enter)

@@ -69,12 +69,11 @@ _BEFORE: _Groups = {
             "trim_percentage: NFSv3", "use reads and writes",
         ),
         ({"fill_device": 1}, "fill_device", "size="),
+        ({"read_iolog": "/etc/hostname", "read_iolog_chunked": 1}, "_chunked", "leave it out"),
         ({"rw": "read", "pre_read": 1}, "pre_read", "stonewall"),
         # From 4 GiB on, fio itself dies of its blocks.
         ({"bs": "4g", "size": "2t", "spread": "stripe"}, "bs"),
-        ({"bs": "1t", "size": "2t", "spread": "stripe"}, "bs"),
         ({"wsize": -1}, "wsize=-1 is negative"),
-        ({"stripe_size": -1}, "stripe_size=-1 is negative"),
         ({"localaddr": "::1"}, "localaddr=::1"),
         ({"localaddr": "127.0.0.8++127.0.0.9"}, "localaddr=127.0.0.8++127.0.0.9"),
         ({"client_depth": 2}, "give nclients= too"),
@@ -108,10 +107,8 @@ _BEFORE: _Groups = {
     "meta_mix": ({**_TREE, "rw": "randrw"}, "meta_mix=", [
         ({"meta_mix": "getattr"}, '"getattr"', "getattr:70,lookup:20"),
         ({"meta_mix": "getattr:0,create:1"}, '"getattr:0"', "from 1 to"),
-        ({"meta_mix": "getattr:1.5,create:1"}, '"getattr:1.5"', "from 1 to"),
         ({"meta_mix": "getattr:99999999999999999999"}, "from 1 to"),
         ({"meta_mix": "getattr:1,rename:1"}, '"rename:1"', "operation of a mix"),
-        ({"meta_mix": "getattr:1,stat:1"}, '"stat:1"', "operation of a mix"),
         ({"meta_mix": "getattr:1,getattr:2"}, '"getattr:2"', "twice"),
         ({"meta_mix": "getattr:1,create:1", "rw": "randread"}, "rw=randrw", "rw=randread"),
         ({"meta_mix": "getattr:1"}, "need rw=randread"),
@@ -123,7 +120,6 @@ _BEFORE: _Groups = {
     ]),
     "a clock": (_CLOCK, "", [
         ({"arrival_rate": 0}, "arrival_rate=0", _RATES),
-        ({"arrival_rate": -5}, "arrival_rate=-5", _RATES),
         ({"arrival_rate": 10_000_001}, "arrival_rate=10000001", _RATES),
         ({"arrival_rate": None, "arrival_bw": 0}, "arrival_bw=0", "from 1"),
         ({"arrival_rate": "100,200"}, "=100,200", "all directions together"),
@@ -163,8 +159,9 @@ _BEFORE: _Groups = {
     ]),
     "foreign addresses": ({}, "", [
         ({how: 4, "localaddr": f"127.0.0.8+{foreign}"}, f"{foreign} is not this machine's")
-        for how, foreign in product(
-            ("nclients", "nconnect"), ("192.0.2.1", "127.255.255.255", "224.0.0.1", "0.0.0.0")
+        for how, foreign in (
+            ("nclients", "192.0.2.1"), ("nclients", "127.255.255.255"), ("nconnect", "192.0.2.1"),
+            ("nconnect", "224.0.0.1"), ("nconnect", "0.0.0.0"),
         )
     ]),
     "discard": ({"rw": "read", "discard": 1}, "discard=1", [
@@ -219,24 +216,19 @@ _BEFORE: _Groups = {
             )
         ),
         *(
-            ({name: value, **words}, f": {where}: {_NO_KERBEROS}")
+            ({name: value}, f": job: {_NO_KERBEROS}")
             for name, value in {
-                "principal": "me@LAB",
-                "keytab": "/etc/hostname",
-                "ccache": "KEYRING:persistent:0",
-                "server_principal": "nfs@nas.lab",
+                "principal": "me@LAB", "keytab": "/etc/hostname",
+                "ccache": "KEYRING:persistent:0", "server_principal": "nfs@nas.lab",
             }.items()
-            for words, where in (
-                ({}, "job"),
-                ({"pool": f"{_V41}&sec=sys", "security": "sys"}, "job"),
-                (
-                    {
-                        "pool": f"{_V41}&{name}={value}&sec=sys,nfs://127.0.0.2/x",
-                        "security": "krb5", name: None,
-                    },
-                    "127.0.0.1:/x",
-                ),
-            )
+        ),
+        (
+            {"pool": f"{_V41}&sec=sys", "security": "sys", "principal": "me@LAB"},
+            f": job: {_NO_KERBEROS}",
+        ),
+        (
+            {"pool": f"{_V41}&keytab=/k&sec=sys,nfs://127.0.0.2/x", "security": "krb5"},
+            f": 127.0.0.1:/x: {_NO_KERBEROS}",
         ),
     ]),
 }  # fmt: skip
@@ -380,10 +372,6 @@ def test_options_that_fio_refuses(mounted: Place) -> None:
         "nconnect": (257, "nconnect: max value out of range"),
         "spread": ("evenly", "valid values"),
         "timeo": (0, "timeo: min value out of range"),
-        "port": (65536, "port: max value out of range"),
-        "rsize": ("65m", "rsize: max value out of range"),
-        "stable": ("perhaps", "valid values"),
-        "arrival_process": ("uniform", "valid values"),
         "stripes": (4, "stripes"),
         "clients": (4, "Option <clients>: use nclients= instead"),  # fio's own --client is another
         "namespace": ("rdma", "namespace>: it is gone: names always go over TCP; leave it out"),

@@ -171,36 +171,34 @@ def test_a_run_of_given_amounts_says_how_they_relate_to_the_servers_memory(tmp_p
             assert f"--{option} " in cell.command, option
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "memory", "said"),
-    [
-        (
-            "connections",
-            {},
-            8 << 30,
-            "8.0 GiB of memory: reads may come from its cache; --size=16g",
-        ),
-        ("connections", {}, 2 << 30, "4,096 MiB, more than the server has: 2.0 GiB of memory"),
-        ("connections", {}, None, "with more memory than that may read from its cache (--size)"),
-        ("connections", {"rw": "randwrite"}, 8 << 30, "MiB, and the server has 8.0 GiB of memory"),
-        ("connections", {"rw": "write"}, None, "one file of 4,096 MiB"),
-        ("dd", {}, 1 << 40, "--size=410g goes beyond it"),
-    ],
-)
-def test_memory_that_holds_the_files_is_told(
-    name: str, options: dict[str, Factor], memory: int | None, said: str
-) -> None:
-    specs = Amounts(size=4 << 30).of(own_cells(name, Scale(quick=True)))
-    specs = [dataclasses.replace(one, options={**one.options, **options}) for one in specs]
-    told = {"server_memory": memory, "file_bytes": file_bytes(specs)} if memory else {}
+_MEMORY: list[tuple[str, dict[str, Factor], int | None, str]] = [
+    ("connections", {}, 8 << 30, "8.0 GiB of memory: reads may come from its cache; --size=16g"),
+    ("connections", {}, 2 << 30, "4,096 MiB, more than the server has: 2.0 GiB of memory"),
+    ("connections", {}, None, "with more memory than that may read from its cache (--size)"),
+    ("connections", {"rw": "randwrite"}, 8 << 30, "MiB, and the server has 8.0 GiB of memory"),
+    ("connections", {"rw": "write"}, None, "one file of 4,096 MiB"),
+    ("dd", {}, 1 << 40, "--size=410g goes beyond it"),
+]
+
+
+def test_memory_that_holds_the_files_is_told() -> None:
+    for name, options, memory, words in _MEMORY:
+        specs = Amounts(size=4 << 30).of(own_cells(name, Scale(quick=True)))
+        specs = [dataclasses.replace(one, options={**one.options, **options}) for one in specs]
+        told = {"server_memory": memory, "file_bytes": file_bytes(specs)} if memory else {}
+        summary = dataclasses.replace(reference("connections"), place={"kind": "pool", **told})
+        line = cached(specs, summary)
+        assert words in line
+        assert "--size" in words or line.endswith(words)
+
+
+@pytest.mark.parametrize("memory", [None, 2 << 30, 8 << 30])
+def test_a_page_tells_what_fits_into_the_servers_memory(memory: int | None) -> None:
     made = reference("connections")
     cells = [dataclasses.replace(cell, command="fio --size=4g --pool=a:/b") for cell in made.cells]
+    told = {"server_memory": memory, "file_bytes": 4 << 30} if memory else {}
     summary = dataclasses.replace(made, place={"kind": "pool", **told}, cells=cells)
-    line = cached(specs, summary)
-    assert said in line
-    assert "--size" in said or line.endswith(said)
-    fits = memory is not None and "more than" not in line
-    assert ("fits into the server's memory" in report_of(summary)) == fits
+    assert ("fits into the server's memory" in report_of(summary)) == (memory == 8 << 30)
 
 
 def test_a_lab_has_its_files_in_memory() -> None:
