@@ -4,26 +4,16 @@
 Where fio's own psync engine gives the figures to expect, it is run beside.
 """
 
-import functools
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from conftest import FioRunner
-from engine_helpers import (
-    Place,
-    done,
-    failed_io,
-    figures,
-    psync,
-    refused,
-    sections,
-)
+from engine_helpers import Place, done, failed_io, figures, psync, refused, sections
 from scripted_jobs import replay
 
 from jobs import Fio
-from nfsmulti.fiorun import Engine, FioReport, Option
+from nfsmulti.fiorun import Engine, Option
 from nfsmulti.lab import Lab
 
 _MIB = 1 << 20
@@ -36,8 +26,6 @@ def _is_random(content: bytes) -> bool:
 
 
 # --- what psync does ---
-
-_Psync = tuple[list[str], dict[str, bytes], FioReport, dict[str, int]]
 
 _AS_PSYNC: dict[str, tuple[str, dict[str, dict[str, Option]]]] = {  # jobs, and what they share
     "directions, blocks and patterns": ("--iodepth=8 --bs=4k --size=1m", {
@@ -99,27 +87,16 @@ _AS_PSYNC: dict[str, tuple[str, dict[str, dict[str, Option]]]] = {  # jobs, and 
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def as_psync(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], _Psync]:
-    """Run a table's jobs by psync, once: gives its words, the files there are, and what it left."""
-
-    @functools.cache
-    def run_psync(name: str) -> _Psync:
-        common, jobs = _AS_PSYNC[name]
-        files = dict.fromkeys("abcdefghijk" if "parts" in name else "", b"x" * 3_000_064)
-        words = [*common.split(), *sections(**jobs)]
-        return words, files, *psync(tmp_path_factory.mktemp("psync") / "files", words, files)
-
-    return run_psync
-
-
 @pytest.mark.parametrize("name", _AS_PSYNC)
-def test_jobs_are_as_with_psync(place: Place, as_psync: Callable[[str], _Psync], name: str) -> None:
+def test_jobs_are_as_with_psync(place: Place, tmp_path: Path, name: str) -> None:
     """The same bytes and I/Os; psync works at depth 1, whatever it is.
 
     And files of the same sizes, where writers fill theirs: fio makes psync's beforehand.
     """
-    words, files, expected, sizes = as_psync(name)
+    common, jobs = _AS_PSYNC[name]
+    files = dict.fromkeys("abcdefghijk" if "parts" in name else "", b"x" * 3_000_064)
+    words = [*common.split(), *sections(**jobs)]
+    expected, sizes = psync(tmp_path / "psync", words, files)
     for file, content in files.items():
         place.write(file, content)
     assert figures(done(place.fio(arguments=words))) == figures(expected)

@@ -13,16 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import FioRunner
-from engine_helpers import (
-    Place,
-    done,
-    eventually,
-    failed_io,
-    refused,
-    said,
-    sections,
-    stderr_of,
-)
+from engine_helpers import Place, done, eventually, failed_io, refused, said, sections, stderr_of
 from scripted_jobs import TWO_ADDRESSES, Outcome, Run, case, runs
 
 from nfsmulti.fiorun import FioProcess, FioResult, Option

@@ -11,16 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from engine_helpers import (
-    Place,
-    catches,
-    done,
-    ends,
-    eventually,
-    said,
-    sections,
-    stderr_of,
-)
+from engine_helpers import Place, catches, done, ends, eventually, said, sections, stderr_of
 from scripted_jobs import Options, Run, undisturbed
 
 from nfsmulti.fiorun import ArrivalStats, FioReport, FioResult, Option

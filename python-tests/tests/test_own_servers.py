@@ -32,13 +32,7 @@ from servers.rpc import (
     record,
     xdr,
 )
-from servers.scripted import (
-    Answer,
-    Call,
-    Nfs,
-    ScriptedServer,
-    on,
-)
+from servers.scripted import Answer, Call, Nfs, ScriptedServer, on
 
 _SECONDS = 60.0
 
