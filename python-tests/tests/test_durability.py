@@ -109,14 +109,6 @@ def test_fsync_on_close_of_files_that_are_closed_under_way(mounted: Place) -> No
     assert done(result).bytes("write") == 1 << 20
 
 
-def test_create_fsync_and_layout_leave_no_debt(mounted: Place) -> None:
-    for create_fsync in (0, 1):
-        result = mounted.fio.well(
-            rw="read", bs="64k", size="1m", filename=f"f{create_fsync}", create_fsync=create_fsync
-        )
-        assert [line.commits for line in result.stats] == [0]
-
-
 # --- hold_writes ---
 
 
@@ -263,12 +255,6 @@ def test_a_job_that_is_stopped_meanwhile_ends(job: Run) -> None:
     ran = job(*hooks, hold_writes="1m", during=stop, error=None)
     assert ran.result.status not in (0, None)
     assert any('65536 bytes of "f" may be lost' in line for line in ran.said())
-
-
-def test_a_file_that_is_removed_owes_no_commit(job: Run) -> None:
-    ran = job(hold_writes="1m", unlink=1)
-    undisturbed(ran.result)
-    assert ran.calls(Nfs.COMMIT) == []
 
 
 def test_readers_and_mounts_ignore_a_hold(place: Place) -> None:

@@ -317,6 +317,8 @@ def test_a_mounts_file_ends_within_a_block(mounted: Place, tmp_path: Path) -> No
     assert [line.read_bytes for line in result.stats] == [640_777]
 
 
+# --- the stats file and the trace ---
+
 _READ: dict[str, Option] = {"rw": "read", "bs": "16k", "size": "64k", "filename": "f"}
 _TEXTS = ["job", "path", "local", "remote", "transport"]
 _NUMBERS = [
@@ -484,14 +486,6 @@ def test_what_is_never_sent_has_waited_to_its_end(job: Run) -> None:
     (line,) = ran.stats
     assert line.errors > len(ran.calls(Nfs.READ)) - line.read_ops
     assert line.wait_max_us > 500_000
-
-
-def test_names_of_all_kinds_stay_json(mounted: Place) -> None:
-    name = 'a"b\\c d é'
-    result = mounted.fio(**_READ, arguments=[f"--name={name}"])
-    assert result.status == 0
-    (line,) = _lines(result)
-    assert line["job"].encode("latin-1").decode() == name
 
 
 def test_stats_file_that_cannot_be_written(mounted: Place, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from conftest import FioRunner
 from engine_helpers import PATHS, Place, Traced, done, refused, sections
 
 from jobs import Fio
-from nfsmulti.fiorun import ConnectionStats, Engine, Option
+from nfsmulti.fiorun import Engine, Option
 from nfsmulti.lab import Lab
 
 _JOB: dict[str, Option] = {"rw": "read", "bs": "4k", "size": "64k"}
@@ -170,29 +170,9 @@ def test_name_with_several_addresses(exported: Place, hosts: FioRunner) -> None:
             assert [line.path for line in result.stats] == paths
 
 
+# --- how I/O is laid over them ---
+
 _SPREAD_JOB: dict[str, Option] = {"bs": "16k", "size": "1m", "filename": "f"}
-
-
-def _paths_of_jobs(stats: Sequence[ConnectionStats]) -> dict[int, str]:
-    assert all(line.connection == 0 for line in stats)
-    paths = {line.job_number: line.path for line in stats}
-    assert len(paths) == len(stats)
-    return paths
-
-
-def _in_turn(place: Place, count: int) -> dict[int, str]:
-    return {number: place.labels[number % PATHS] for number in range(count)}
-
-
-def _reads(stats: Sequence[ConnectionStats]) -> list[int]:
-    return [line.read_ops for line in stats]
-
-
-def _writes(stats: Sequence[ConnectionStats]) -> list[int]:
-    return [line.write_ops for line in stats]
-
-
-# --- spread=job ---
 
 
 @pytest.mark.parametrize(
@@ -219,18 +199,12 @@ def test_jobs_count_over_all_sections(mounted: Place) -> None:
         d={"stonewall": None},
     )
     result = mounted.fio.well(rw="read", arguments=jobs, **_SPREAD_JOB)
-    assert _paths_of_jobs(result.stats) == _in_turn(mounted, 7)
-    names = {line.job_number: line.job for line in result.stats}
-    assert "".join(names[number] for number in range(7)) == "aabcccd"
+    lines = sorted((line.job_number, line.job, line.path) for line in result.stats)
+    paths = [*mounted.labels, *mounted.labels]
+    assert lines == [(number, "aabcccd"[number], paths[number]) for number in range(7)]
 
 
-# --- a direction of its own ---
-
-
-@pytest.mark.parametrize(
-    ("reads", "writes"),
-    [("roundrobin", "roundrobin"), ("roundrobin", "job"), ("job", "roundrobin"), ("job", "queue")],
-)
+@pytest.mark.parametrize(("reads", "writes"), [("roundrobin", "roundrobin"), ("job", "queue")])
 def test_each_direction_has_its_own_spread_and_turn(
     mounted: Place, reads: str, writes: str
 ) -> None:
@@ -238,8 +212,8 @@ def test_each_direction_has_its_own_spread_and_turn(
     result = mounted.fio(rw="randrw", spread="stripe", iodepth=4, **spreads, **_SPREAD_JOB)
     report = done(result)
     for spread, counts, total in (
-        (reads, _reads(result.stats), report.operations("read")),
-        (writes, _writes(result.stats), report.operations("write")),
+        (reads, [line.read_ops for line in result.stats], report.operations("read")),
+        (writes, [line.write_ops for line in result.stats], report.operations("write")),
     ):
         in_turn = [total // 4 + (number < total % 4) for number in range(4)]
         expected = {"roundrobin": in_turn, "job": [total, 0, 0, 0]}
@@ -247,17 +221,11 @@ def test_each_direction_has_its_own_spread_and_turn(
         assert sum(counts) == total
 
 
-# --- spread=stripe ---
-
-
 def test_stripe_is_the_largest_block_by_default(mounted: Place) -> None:
     job: dict[str, Option] = {"rw": "read", "bsrange": "4k-32k", "size": "1m", "filename": "f"}
     result = mounted.fio.well(spread="stripe", trace=1, **job)
     assert all(call.connection == call.offset // 32768 % 4 for call in Traced.read(result.stderr))
     assert [line.read_bytes for line in result.stats] == [262144] * 4
-
-
-# --- many connections, and where they come from ---
 
 
 def test_connections_cost_nothing_for_each_io(exported: Place) -> None:

@@ -125,6 +125,8 @@ def test_no_loss_is_overlooked(testlib: CData, story: list[tuple[str, int]]) -> 
     assert model.gone <= model.told <= model.gone + model.doubtful
 
 
+# --- the hold ---
+
 _SIZE = 64  # of the file of a story, and of its hold
 _OLD, _NEW = b"verifier", b"another!"
 

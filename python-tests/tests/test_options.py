@@ -268,6 +268,8 @@ def test_one_line_before_any_io(ran: Outcome) -> None:
     assert ran.calls(*DATA) == []
 
 
+# --- on servers and mounts ---
+
 _PORTS = "nfsport=22049&mountport=22050"
 _V41_PORTS = "nfsport=22049&version=4.1"
 _MIB = 1 << 20
@@ -319,12 +321,7 @@ _LAB_TABLE: dict[str, tuple[FioOptions, list[str]]] = {
     "a tree with a name that is too long": (
         {**_OWN_TREE, "filename": "n" * 256}, [f"{_NO_TREE}nnn", "File name too long"],
     ),
-    "a tree that is a file": ({**_OWN_TREE, "filename": "file"}, [_NO_TREE, "Not a directory"]),
     "a tree below a file": ({**_OWN_TREE, "filename": "file/t"}, [_NO_TREE, "Not a directory"]),
-    "wrong path within the pseudo file system": (
-        {"pool": f"nfs://10.77.0.1/export/no/such?{_V41_PORTS}"},
-        ["10.77.0.1:22049:/export/no/such", '"no" of the export\'s path', "NFS4ERR_NOENT"],
-    ),
     "permission denied for a layout by NFSv4.1": (
         {"pool": f"nfs://10.77.0.1/squashed?{_V41_PORTS}"},
         ['cannot create "f"', "Permission denied", "NFS4ERR_ACCESS"],

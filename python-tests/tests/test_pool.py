@@ -548,6 +548,8 @@ def test_tool_notices_a_full_disk(pool_tool: Path) -> None:
     assert b"No space left" in done.stderr
 
 
+# --- spread.h: which bytes of an I/O go over which connection ---
+
 U32 = 2**32 - 1
 
 
@@ -652,6 +654,8 @@ def test_queue_keeps_away_from_a_path_that_is_held_up(scenario: Scenarios) -> No
     assert len([call for call in calls if call.address == 1]) <= 2
     assert len([call for call in calls if call.answered < SECOND]) >= BLOCKS - 2
 
+
+# --- terms.h: what the table of options must have, and what it decides ---
 
 # What jobs that share paths may each have for themselves. setup.c compares their pools by itself.
 _A_JOBS_OWN = {

@@ -11,8 +11,6 @@ import random
 import shutil
 import struct
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -399,6 +397,8 @@ def test_each_device_has_keys_of_its_own(build_dir: Path, tmp_path: Path) -> Non
     assert said == "1 2 1 | 1 by 1 | 2 by 1 | 1 by 0 | 2 segments | 3 2 | 1 | 3 2"
 
 
+# --- records ---
+
 _DROPPED = 2**29  # beside the length of data: it is not wanted
 _MESSAGE_MAX = 300_000
 
@@ -477,23 +477,17 @@ class Records:
         self.seen[int(ffi.cast("uintptr_t", token)) - 1].finished += 1
 
 
-@contextmanager
-def reading(lib: CData, message_max: int = _MESSAGE_MAX) -> Iterator[Records]:
-    records = Records(lib, message_max)
-    yield records
-
-
 def test_half_of_what_is_expected_is_received_at_once(testlib: CData) -> None:
     """Client and server then work side by side. It is neither tiny nor beyond the stage."""
     message = struct.pack(">2I", 8, 4088) + bytes(4088)
-    with reading(testlib) as records:
-        assert records.room_for(1) == 40 << 10
-        records.feed(record(message) * 100, 5000)
-        assert records.room_for(2) == 40 << 10
-        assert records.room_for(32) == pytest.approx(16 * 4096, rel=0.01)
-        assert records.room_for(500) == 128 << 10
-        records.feed(record(message) * 468, 5000)
-        assert records.room_for(32) == pytest.approx(16 * 4096, rel=0.01)
+    records = Records(testlib, _MESSAGE_MAX)
+    assert records.room_for(1) == 40 << 10
+    records.feed(record(message) * 100, 5000)
+    assert records.room_for(2) == 40 << 10
+    assert records.room_for(32) == pytest.approx(16 * 4096, rel=0.01)
+    assert records.room_for(500) == 128 << 10
+    records.feed(record(message) * 468, 5000)
+    assert records.room_for(32) == pytest.approx(16 * 4096, rel=0.01)
 
 
 _SHORT, _SHORT_DROPPED = struct.pack(">2I", 8, 100), struct.pack(">2I", 8, _DROPPED | 100)
@@ -533,15 +527,15 @@ def test_hostile_records(testlib: CData) -> None:
     head, data = struct.pack(">2I", 40, 600) + bytes(range(32)), random.Random(5).randbytes(600)
     sound = record(head + data + b"end", (1, 0))
     for (name, (stream, most, code)), part in product(_REFUSED_RECORDS.items(), (1, 7, 100_000)):
-        with reading(testlib, most) as records:
-            assert records.feed(sound * 2, part) == 0, name
-            assert records.feed(stream, part) == code, name
-            for seen in records.seen[:2]:
-                assert (seen.head, seen.bulk.content, seen.finished) == (head, data, 1), name
-            assert all(seen.finished == 0 for seen in records.seen[2:]), name
+        records = Records(testlib, most)
+        assert records.feed(sound * 2, part) == 0, name
+        assert records.feed(stream, part) == code, name
+        for seen in records.seen[:2]:
+            assert (seen.head, seen.bulk.content, seen.finished) == (head, data, 1), name
+        assert all(seen.finished == 0 for seen in records.seen[2:]), name
 
 
-_MS = 1_000_000
+# --- portion.h: how much one receive takes ---
 
 
 def _receives(testlib: CData, rates: dict[int, float], sleeps: dict[int, float]) -> Counter[int]:
@@ -580,23 +574,6 @@ def test_a_smaller_portion_is_kept_where_it_brings_a_tenth_more(
     seen = _receives(testlib, rates, sleeps)
     assert seen.most_common(1)[0][0] == stays
     assert seen[stays] > 95_000  # the rest are trials
-
-
-def test_a_server_that_changes_is_tried_anew(testlib: CData) -> None:
-    rates, sleeps = {2: 1.0, 4: 1.2, 8: 1.5}, {2: 0.2, 4: 0.2, 8: 0.2}
-    portion, sample = zeros("portion"), zeros("portion_sample")
-    testlib.portion_init(portion)
-    parts = []
-    for polls in (False, True):
-        for _ in range(40):  # samples: more than one round of trials
-            sample.now += _MS
-            sample.bytes += int(_MS * (2.0 if polls else rates[portion.part]))
-            sample.slept += 0 if polls else int(1000 * sleeps[portion.part])
-            testlib.portion_weigh(portion, sample)
-            if portion.phase == CONSTANTS.PORTION_HOLDS:
-                parts.append(portion.part)
-    assert parts[0] == 8
-    assert parts[-1] == 2
 
 
 def test_a_clock_that_stands_divides_by_nothing(testlib: CData) -> None:
