@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import FioRunner
 from engine_helpers import Traced, done, eventually, mounted_at, refused, said, stderr_of
-from faulty_servers import DELETE_DEVICE, mend
+from fault_cells import DELETE_DEVICE, mend
 
 from jobs import Fio
 from nfsmulti import doctor
