@@ -24,19 +24,19 @@ from scripted_jobs import (
     READING,
     SECONDS,
     TWO_ADDRESSES,
-    Case,
     Options,
     Outcome,
     Run,
     case,
     covers_once,
+    failed,
     go,
     preloaded,
     runner,
     runs,
 )
 
-from nfsmulti.fiorun import Engine, FioProcess
+from nfsmulti.fiorun import Engine, FioProcess, FioResult, Option
 from servers.scripted import (
     DATA,
     DATA4,
@@ -115,15 +115,23 @@ _HANGING: dict[str, Hook] = {
     "always patience": on(DATA, Answer(status=Status.JUKEBOX), after=4),
     "always closes": on(DATA, Answer(reply=False, end="close"), after=4),
     "COMMIT unanswered": on(Nfs.COMMIT, Answer(reply=False, do=_fall_silent)),
+    # It has sessions to end over each of eight paths.
+    "NFSv4.1 silent": on(DATA4, Answer(reply=False, do=_fall_silent), after=4),
 }
+_MANY = [f"127.0.0.{number}" for number in range(1, 9)]
 
 
-def _hanging_job(name: str, **options: object) -> Options:
+def _hanging_server(name: str) -> ScriptedServer:
+    return ScriptedServer(_HANGING[name], addresses=_MANY if "v4" in name else _MANY[:1])
+
+
+def _hanging_job(name: str, server: ScriptedServer, **options: Option) -> Options:
     """Return the options of a job that hangs so; `runtime` ends it by itself."""
     endless: Options = {} if name == "COMMIT unanswered" else {"time_based": 1}
-    spread: Options = {"nconnect": 2, "spread": "roundrobin"}
+    spread: Options = {"nconnect": 1 if "v4" in name else 2, "spread": "roundrobin"}
+    pool = server.pool(version=4 if "v4" in name else 3)
     # A major timeout, which `retrans` sets, is no end to it.
-    return {**endless, "runtime": 60, "timeo": 5, "retrans": 1, **spread, **options}
+    return {**endless, "pool": pool, "runtime": 60, "timeo": 5, "retrans": 1, **spread, **options}
 
 
 def _until_it_hangs(server: ScriptedServer, process: FioProcess) -> None:
@@ -134,63 +142,33 @@ def _until_it_hangs(server: ScriptedServer, process: FioProcess) -> None:
 
 def _past_the_answered(server: ScriptedServer) -> bool:
     unanswered_commit = server.hooks[-1] is _HANGING["COMMIT unanswered"]
-    return not unanswered_commit and len(server.calls(*DATA)) > 4
+    return not unanswered_commit and len(server.calls(*DATA, *DATA4)) > 4
 
 
-def _ended_by(number: signal.Signals) -> Callable[[ScriptedServer, FioProcess], None]:
-    def during(server: ScriptedServer, process: FioProcess) -> None:
-        _until_it_hangs(server, process)
-        process.signal(number)
+def _gave_up(result: FioResult) -> None:
+    """Expect that what was in flight is an error.
 
-    return during
-
-
-def _hanging(name: str, number: signal.Signals | None = None, **options: object) -> Case:
-    during = _ended_by(number) if number else None
-    says = "that the server did not answer: the run is ending"
-    job = _hanging_job(name, **options)
-    return case(_HANGING[name], **job, during=during, error=errno.EINTR, says=says)
-
-
-_ENDINGS: dict[str, Case] = {
-    **{f"{name}, SIGINT": _hanging(name, signal.SIGINT) for name in _HANGING},
-    **{f"{name}, runtime": _hanging(name, runtime=3) for name in ("gone", "full")},
-    **{
-        f"{name}, failover, SIGTERM": _hanging(name, signal.SIGTERM, failover=1)
-        for name in ("silent", "gone", "full")
-    },
-    # One that is not polled waits within its read.
-    "one connection, SIGTERM": _hanging("silent", signal.SIGTERM, nconnect=1, timeo=600),
-    "a thread, SIGINT": _hanging("silent", signal.SIGINT, thread=1),
-}
-# A tick of 0.1 s has a few on each connection; what spins has 100,000 a second.
-_SYSCALLS_MAX = 2000
-
-
-@runs(_ENDINGS)
-def test_signals_and_runtime_end_a_hard_job(ran: Outcome) -> None:
-    """However it hangs, and although the server never answers; nor has it spun meanwhile.
-
-    What was in flight is an error. What was written before counts, and may be lost: no COMMIT came.
+    What was written before counts, and may be lost: no COMMIT came.
     """
-    report = ran.result.report
-    assert report is not None
-    written = report.bytes("write")
-    assert sum(line.write_bytes for line in ran.stats) == written
-    assert lost_bytes(ran.result.messages) == written
-    in_flight = report.operations("write") - written // (4 * KIB) or 1  # the COMMIT
-    assert f"giving up {in_flight} calls" in ran.result.messages
-    assert sum(line.syscalls for line in ran.stats) < _SYSCALLS_MAX, "it has spun"
+    failed(result, "that the server did not answer: the run is ending", error=errno.EINTR)
+    assert result.report is not None
+    written = result.report.bytes("write")
+    assert sum(line.write_bytes for line in result.stats) == written
+    assert lost_bytes(result.messages) == written
+    in_flight = result.report.operations("write") - written // (4 * KIB) or 1  # the COMMIT
+    assert f"giving up {in_flight} calls" in result.messages
 
 
 @pytest.mark.timing
 @pytest.mark.parametrize("name", ["gone", "silent"])
 def test_the_runtime_ends_a_hard_job_within_5_seconds(
-    client: FioRunner, server: ScriptedServer, within: Within, name: str
+    client: FioRunner, within: Within, name: str
 ) -> None:
     """A server that is there and answers nothing is given longer: until a signal."""
-    server.hooks.append(_HANGING[name])
-    with client.start(pool=server.pool(), **_hanging_job(name, runtime=1)) as process:
+    with (
+        _hanging_server(name) as server,
+        client.start(**_hanging_job(name, server, runtime=1)) as process,
+    ):
         _until_it_hangs(server, process)
         assert process.wait(1.0) is None
         if name == "silent":
@@ -198,48 +176,38 @@ def test_the_runtime_ends_a_hard_job_within_5_seconds(
             process.signal(signal.SIGINT)
         with within(5.0):
             process.wait(SECONDS)
-        assert client.finish(process).status not in (0, None)
+        _gave_up(client.finish(process))
+
+
+_SIGNALLED: list[tuple[str, Options]] = [
+    *((name, {}) for name in _HANGING),
+    *((name, {"failover": 1}) for name in ("silent", "gone", "full")),
+    ("silent", {"nconnect": 1, "timeo": 600}),  # which waits within its read: it is not polled
+    ("silent", {"thread": 1}),
+]
 
 
 @pytest.mark.timing
 def test_signals_end_hard_jobs_within_5_seconds(client: FioRunner, within: Within) -> None:
     """All at once, since they only wait: without using the processor until then."""
-    jobs = [(name, 0) for name in _HANGING] + [(name, 1) for name in ("silent", "gone", "full")]
     with ExitStack() as stack:
-        running = list[tuple[ScriptedServer, FioProcess]]()
-        for name, failover in jobs:
-            server = stack.enter_context(ScriptedServer(_HANGING[name]))
-            process = client.start(pool=server.pool(), **_hanging_job(name, failover=failover))
-            running.append((server, stack.enter_context(process)))
-        for server, process in running:
-            _until_it_hangs(server, process)
-        before = [cpu_seconds(process.pid) for _, process in running]
-        assert running[0][1].wait(1.0) is None
-        for (name, failover), (_, process), seconds in zip(jobs, running, before, strict=True):
-            assert cpu_seconds(process.pid) - seconds < 0.5, f"{name}, {failover}: it spins"
+        running = list[FioProcess]()
+        for name, options in _SIGNALLED:
+            server = stack.enter_context(_hanging_server(name))
+            job = client.start(**_hanging_job(name, server, **options))
+            running.append(stack.enter_context(job))
+            _until_it_hangs(server, running[-1])
+        before = [cpu_seconds(process.pid) for process in running]
+        assert running[0].wait(1.0) is None
+        for what, process, seconds in zip(_SIGNALLED, running, before, strict=True):
+            assert cpu_seconds(process.pid) - seconds < 0.5, f"{what}: it spins"
         with within(5.0):
-            for number, (_, process) in zip(cycle((signal.SIGINT, signal.SIGTERM)), running):
+            for number, process in zip(cycle((signal.SIGINT, signal.SIGTERM)), running):
                 process.signal(number)
-            for _, process in running:
+            for process in running:
                 process.wait(SECONDS)
-        assert not {client.finish(process).status for _, process in running} & {0, None}
-
-
-@pytest.mark.timing
-def test_a_signal_ends_a_job_of_many_silent_paths_within_5_seconds(
-    client: FioRunner, within: Within
-) -> None:
-    """NFSv4.1 has sessions to end over each of them."""
-    addresses = [f"127.0.0.{number}" for number in range(1, 9)]
-    silent = on(DATA4, Answer(reply=False, do=_fall_silent), after=4)
-    with ScriptedServer(silent, addresses=addresses) as server:
-        options = _hanging_job("silent", filename="f", runtime=60, nconnect=1)
-        with client.start(pool=server.pool(version=4), **options) as process:
-            eventually(lambda: len(server.hooks) > 1)
-            process.signal(signal.SIGTERM)
-            with within(5.0):
-                process.wait(SECONDS)
-            assert client.finish(process).status not in (0, None)
+        for process in running:
+            _gave_up(client.finish(process))
 
 
 def _stop_at(*procedures: Procedure) -> Callable[[ScriptedServer, FioProcess], None]:
@@ -269,8 +237,7 @@ _opens = partial(
     {
         # Its runtime, which has not begun then, does not hide the signal, whatever the clock says.
         # It gives up 2 s after the signal: 8 s before MOUNT would give up by itself and say so.
-        "opens": _opens(),
-        "opens, exitall": _opens(exitall=1),
+        "opens": _opens(exitall=1),
         # What is half laid out goes if the server answers soon: it does not.
         "lays its file out": _lays_out(exitall=1, **READING),
         "lays its file out, v4": _lays_out(version=4, exitall=1, **READING),
@@ -306,18 +273,19 @@ def test_a_job_that_is_forked_while_a_thread_sets_its_files_up(job: Run) -> None
 _RUNTIME: Options = {"runtime": 1, "time_based": 1, "rate_iops": 50}
 _TO_ITS_END: Options = {**_RUNTIME, "rate_iops": 0, "thinktime": 20000}
 _FOR_LONG: Options = {**_TO_ITS_END, "runtime": 300}
+# The clock of these jobs is six times as fast: it is 6 s late for them.
+_QUICK = {"NFSMULTI_TEST_CLOCK": "6"}
 _LATE: dict[Procedure, Hook] = {
-    procedure: on(procedure, Answer(delay=6.0), nth=nth)
-    for procedure, nth in ((Nfs.COMMIT, 1), (Nfs.READ, 9), (Nfs.WRITE, 9), (Nfs.CREATE, 3))
+    procedure: on(procedure, Answer(delay=1.0), nth=nth)
+    for procedure, nth in ((Nfs.COMMIT, 1), (Nfs.READ, 9), (Nfs.CREATE, 3))
 }
 _SLOW: dict[Procedure, Options] = {
     Nfs.READ: {**_RUNTIME, **READING, "iodepth": 1},
-    Nfs.WRITE: {**_RUNTIME, "iodepth": 1},
     Nfs.CREATE: {"runtime": 1, "metadata": 1, "bs": 1, "size": 8, "iodepth": 1},
 }
 _READS_FAIL = on(Nfs.READ, Answer(status=Status.IO))
 _THEN_READS_FAIL = on(Nfs.WRITE, Answer(do=lambda server: server.hooks.append(_READS_FAIL)), nth=9)
-_late = partial(case, _LATE[Nfs.COMMIT], quiet=True)
+_late = partial(case, _LATE[Nfs.COMMIT], quiet=True, env=_QUICK)
 
 
 @runs(
@@ -333,7 +301,7 @@ _late = partial(case, _LATE[Nfs.COMMIT], quiet=True)
         ),
         "steadystate": _late(**_FOR_LONG, steadystate="iops:90%", steadystate_duration=1),
         **{
-            procedure.name: case(_LATE[procedure], **options, quiet=True)
+            procedure.name: case(_LATE[procedure], **options, quiet=True, env=_QUICK)
             for procedure, options in _SLOW.items()
         },
     }
@@ -348,7 +316,7 @@ def test_a_jobs_error_ends_others_as_their_runtime_does(job: Run) -> None:
     """That job alone has failed, and no other is said to have lost anything."""
     jobs = sections(w={"filename": "f"}, r={**READING, "filename": "r"})
     hooks = _LATE[Nfs.COMMIT], _THEN_READS_FAIL
-    ran = job(*hooks, arguments=jobs, **_FOR_LONG, exitall_on_error=1, error=None)
+    ran = job(*hooks, arguments=jobs, **_FOR_LONG, exitall_on_error=1, env=_QUICK, error=None)
     assert ran.result.status == 1
     report = ran.result.report
     assert report is not None
