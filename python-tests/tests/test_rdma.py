@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """NFS over RDMA from user space: the engine on rdma_rxe against the kernel's own server."""
 
-import contextlib
 import shutil
 import signal
 from collections.abc import Callable, Iterator
@@ -77,27 +76,55 @@ def mended() -> Iterator[None]:
 # --- data ---
 
 
-@pytest.mark.parametrize(
-    ("block", "depth", "size"),
-    [
-        (512, 64, _MIB // 4),  # with the messages
-        (4 * _KIB, 1, _MIB // 4),  # by RDMA
-        (4 * _MIB, 2, 16 * _MIB),  # in several calls
-    ],
-    ids=["512-64", "4k-1", "4m-2"],
-)
-def test_blocks_are_read_back(rdma: Rdma, block: int, depth: int, size: int) -> None:
-    result = rdma(**_verified(size, bs=block, iodepth=depth))
+_HUGE = Path("/proc/sys/vm/nr_hugepages")
+# What is said beside 1 MiB in blocks of 64 KiB; the pool.
+_BLOCKS: dict[str, tuple[dict[str, Option], str]] = {
+    "with the messages": ({"bs": 512, "iodepth": 64, "size": _MIB // 4}, _ONE),
+    "by RDMA, in several calls": ({"bs": "4m", "iodepth": 2, "size": "16m"}, _ONE),
+    # XDR pads, and buffers that begin anywhere.
+    **{
+        f"odd, {block}": (
+            {"bs": block, "bs_unaligned": 1, "size": 20 * block, "iodepth": 7, "iomem_align": 1},
+            _ONE,
+        )
+        for block in (1001, 100_001)
+    },
+    "shared memory": ({"mem": "shm"}, _ONE),
+    "huge pages": ({"mem": "mmaphuge", "hugepage-size": 2 * _MIB, "bs": "256k"}, _ONE),
+    "IPv6": ({"proto": "rdma6"}, _SIX),
+    "threads": (
+        {"numjobs": 3, "thread": 1, "filename": None, "filename_format": "t$jobnum"},
+        _BOTH,
+    ),
+    "TCP and RDMA": ({"spread": "roundrobin"}, f"{_ONE}?proto=rdma,{_ONE}?proto=tcp"),
+}
+
+
+@pytest.mark.parametrize("name", _BLOCKS)
+def test_blocks_are_read_back(rdma: Rdma, name: str) -> None:
+    more, pool = _BLOCKS[name]
+    _HUGE.write_text("8" if "huge" in name else "0")
+    try:
+        result = rdma(pool, **{**_verified(_MIB, bs="64k", iodepth=8), **more})
+    finally:
+        _HUGE.write_text("0")
     report = done(result)
-    assert (report.bytes("write"), report.bytes("read")) == (size, size)
-    (line,) = result.stats
-    assert line.transport == "rdma"
-    assert line.remote == f"{ADDRESSES[0]}:20049"
-    assert line.sends == line.receives == line.read_ops + line.write_ops + line.commits
-    # Of messages, and of fio's buffers, unless their data goes with the messages.
-    assert line.registrations == (2 if block > 2 * _KIB else 1)
-    assert line.credits > 1
-    assert (line.retransmissions, line.reconnects, line.rnr_errors, line.retry_errors) == (0,) * 4
+    assert report.bytes("write") == report.bytes("read")
+    expected = {
+        "IPv6": [f"[{ADDRESS6}]:20049"],
+        "threads": [f"{address}:20049" for address in (*ADDRESSES, ADDRESSES[0])],
+    }.get(name, [f"{ADDRESSES[0]}:20049"])
+    rdmas = [line for line in result.stats if line.transport == "rdma"]
+    assert sorted(line.remote for line in rdmas) == sorted(expected)
+    assert len(result.stats) == len(expected) + (name == "TCP and RDMA")
+    for line in rdmas:
+        assert line.sends == line.receives == line.read_ops + line.write_ops + line.commits > 0
+        if "messages" in name or "RDMA," in name:
+            # Of messages, and of fio's buffers, unless their data goes with the messages.
+            assert line.registrations == 1 + ("RDMA" in name)
+        assert line.credits > 1
+        errors = (line.retransmissions, line.reconnects, line.rnr_errors, line.retry_errors)
+        assert errors == (0, 0, 0, 0)
 
 
 def test_small_data_goes_with_its_message(rdma: Rdma) -> None:
@@ -109,34 +136,6 @@ def test_small_data_goes_with_its_message(rdma: Rdma) -> None:
     )
     assert 0.9 * moved < many.bytes_sent - few.bytes_sent < 1.1 * moved
     assert 0.9 * moved < many.bytes_received - few.bytes_received < 1.1 * moved
-
-
-@pytest.mark.parametrize("block", [1001, 100_001], ids=["with the message", "by RDMA"])
-def test_odd_sizes_and_places(rdma: Rdma, block: int) -> None:
-    """XDR pads, and buffers that begin anywhere."""
-    done(rdma(**_verified(20 * block, bs=block, bs_unaligned=1, iodepth=7, iomem_align=1)))
-
-
-@pytest.mark.parametrize("memory", ["shm", "mmaphuge"])
-def test_kinds_of_memory(rdma: Rdma, memory: str) -> None:
-    huge: dict[str, Option] = {}
-    if memory == "mmaphuge":
-        Path("/proc/sys/vm/nr_hugepages").write_text("8")
-        huge = {"hugepage-size": 2 * _MIB}
-    try:
-        done(rdma(**_verified(_MIB, bs="256k", iodepth=4, mem=memory, **huge)))
-    finally:
-        Path("/proc/sys/vm/nr_hugepages").write_text("0")
-
-
-@pytest.mark.parametrize("thread", [0, 1])
-def test_threads_and_processes(rdma: Rdma, thread: int) -> None:
-    """A connection each, on the next path."""
-    jobs = _verified(_MIB // 2, bs="16k", iodepth=4, numjobs=3, thread=thread, filename=None)
-    result = rdma(_BOTH, **{**jobs, "filename_format": "t$jobnum"})
-    done(result)
-    labels = [line.path.partition(":")[0] for line in result.stats]
-    assert sorted(labels) == sorted([*ADDRESSES, ADDRESSES[0]])
 
 
 def test_a_missing_file_is_laid_out(rdma: Rdma) -> None:
@@ -215,39 +214,17 @@ def test_an_arrival_clock(rdma: Rdma) -> None:
     assert [line.sent for line in result.arrivals] == [64]
 
 
-def test_ipv6(rdma: Rdma) -> None:
-    result = rdma(_SIX, **_verified(_MIB, bs="64k", iodepth=4, proto="rdma6"))
-    done(result)
-    assert result.stats[0].remote == "[fd02::15]:20049"
+# --- the same bytes by another way ---
 
 
-def test_one_pool_of_tcp_and_rdma(rdma: Rdma) -> None:
-    pool = f"{_ONE}?proto=rdma,{_ONE}?proto=tcp"
-    result = rdma(pool, **_verified(2 * _MIB, bs="64k", iodepth=16, spread="roundrobin"))
-    done(result)
-    assert [line.transport for line in result.stats] == ["rdma", "tcp"]
-    assert [line.write_ops for line in result.stats] == [16, 16]
-
-
-# --- the same bytes by other ways ---
-
-
-@pytest.mark.parametrize(("first", "way"), [("rdma", "tcp"), ("other", "kernel mount")])
-def test_what_one_way_writes_another_reads(
-    local_fio: FioRunner, tmp_path: Path, way: str, first: str
+def test_a_kernel_mount_reads_what_was_written(
+    rdma: Rdma, local_fio: FioRunner, tmp_path: Path
 ) -> None:
-    common: dict[str, Option] = {"rw": "write", "bs": "64k", "size": "2m", "filename": "f"}
-    common |= {"iodepth": 8, "verify": "crc32c"}
-    with contextlib.ExitStack() as undo:
-        other: dict[str, Option] = {"pool": _ONE, "proto": "tcp"}
-        if way == "kernel mount":
-            mount = undo.enter_context(mounted_at(tmp_path / "m", "vers=3,proto=rdma"))
-            other = {"pool": str(mount), "direct": 1}
-        ways = [{"pool": _ONE, "proto": "rdma"}, other]
-        writer, reader = ways if first == "rdma" else reversed(ways)
-        local_fio.well(**common, **writer, do_verify=0)
-        report = done(local_fio(**common, **reader, verify_only=1))
-        assert report.bytes("read") == 2 * _MIB
+    job: dict[str, Option] = {"rw": "write", "bs": "64k", "size": "2m", "verify": "crc32c"}
+    done(rdma(**job, iodepth=8, do_verify=0))
+    with mounted_at(tmp_path / "m", "vers=3,proto=rdma") as mount:
+        reads = local_fio(**job, pool=str(mount), filename="f", direct=1, verify_only=1)
+    assert done(reads).bytes("read") == 2 * _MIB
 
 
 # --- the doctor ---
