@@ -3,11 +3,9 @@
 
 import contextlib
 import io
-import itertools
 import math
 import os
 import re
-import shutil
 import signal
 import socket
 import sys
@@ -28,7 +26,7 @@ from nfsmulti.lab import kernels as machine
 from nfsmulti.lab.guest import GuestConfig, Mount, run_in_guest
 from nfsmulti.lab.kernels import KernelTree, Machine
 from nfsmulti.paths import PYTHON_TESTS
-from nfsmulti.processes import Completed, Identity, Process, run
+from nfsmulti.processes import Completed, Identity, Process
 
 _SECONDS = 600.0  # for a boot, on a slow machine too
 
@@ -55,7 +53,7 @@ print(socket.create_connection(('10.0.3.2', {port})).recv(9))"
 
 @boots
 def test_command_is_at_home_and_changes_nothing(kernel: Machine, tmp_path: Path) -> None:
-    """Output, folder, environment, mounts, results and the network; a signal's status.
+    """Output, folder, processors, environment, mounts, results and network; a signal's status.
 
     Nothing else is left.
     """
@@ -63,6 +61,7 @@ def test_command_is_at_home_and_changes_nothing(kernel: Machine, tmp_path: Path)
     (tmp_path / "results, all").mkdir()
     script = """
         echo out; echo err >&2; pwd; cat before; uname -r; id -u
+        nproc; awk '/^MemTotal/ {print $2 < 2 ^ 20}' /proc/meminfo
         echo "$POOL"; cat /sys/class/infiniband/*/ports/1/state
         echo guest >before; echo guest >/etc/nfsmulti-guest; ls /etc/nfsmulti-guest
         echo kept >"$NFSMULTI_LAB_OUT/file"; cat "results, all/file"
@@ -72,6 +71,8 @@ def test_command_is_at_home_and_changes_nothing(kernel: Machine, tmp_path: Path)
     """
     options = [
         "--network",
+        "--cpus=2",
+        "--memory=1024",
         "--results=results, all",
         "--mount=/mnt/a=vers=3,proto=rdma",
         "--mount=/mnt/b=vers=4.2,nconnect=2,address=10.0.2.16",
@@ -91,7 +92,8 @@ def test_command_is_at_home_and_changes_nothing(kernel: Machine, tmp_path: Path)
     assert said == ["err", "Terminated"]  # the second is the shell's
     *before, pools, first, second, reached = done.stdout.splitlines()
     pool = "nfs://10.0.2.15/export,nfs://10.0.2.16/export"
-    said = ["out", str(tmp_path), f"host's{kernel.tree.release}", "0", pool, "4: ACTIVE"]
+    said = ["out", str(tmp_path), f"host's{kernel.tree.release}", "0", "2", "1", pool]
+    said += ["4: ACTIVE"]
     assert before == [*said, "/etc/nfsmulti-guest", "kept"]
     assert pools.endswith(" mounts:/mnt/a,/mnt/b")
     assert first.startswith("10.0.2.15:/export /mnt/a nfs ")
@@ -104,90 +106,110 @@ def test_command_is_at_home_and_changes_nothing(kernel: Machine, tmp_path: Path)
     assert (tmp_path / "results, all/file").read_text() == "kept\n"
 
 
-def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
-    with pytest.raises(MissingError, match="busybox is not installed"):
-        Machine()
-
-
-def _share(folder: Path, ready: str = "20.00") -> Path:
-    """Make a guest's share, in which it has begun ten seconds ago, by its clock and by ours.
-
-    `soon` becomes the file that says when it was ready, by its clock: that is ten seconds later.
-    """
-    share = folder / "share"
-    share.mkdir(parents=True)
-    now = time.time()
-    for name, uptime, ours in (("begun", "10.00", now - 10), ("soon", ready, now)):
-        (share / name).write_text(f"{uptime} 0.00\n")
-        os.utime(share / name, (ours, ours))
-    return share
-
-
-def _follow(folder: Path, script: str, **limits: float) -> int:
-    """Follow a shell in the place of QEMU; its folder holds what a guest's does."""
-    share = _share(folder)
-    with (
-        (share / "stdout").open("x+b", buffering=0) as output,
-        (folder / "machine").open("wb") as said,
-        Process(["sh", "-c", f"cd {folder}; {script}"], stdout=said, stderr=said) as process,
-    ):
-        config = GuestConfig(**limits)  # type: ignore[arg-type]
-        machine = guest._Guest(folder, process, [(output, io.BytesIO())])
-        return machine.follow(config.timeout, config.silence)
-
-
 class _Boot:
-    """Stands for QEMU and for the clock: in each 100 s it writes to one of the guest's files."""
+    """Stands for QEMU and for the clock: each 100 s it writes to one of the guest's files.
+
+    The guest has begun ten seconds ago, by its clock and by ours. By writing to `end` it ends.
+    """
 
     def __init__(self, folder: Path, *writes: tuple[str, str]):
         self._folder, self._writes = folder, iter(writes)
         self._now = 0.0
-        _share(folder)
-        (folder / "machine").touch()
+        (folder / "share").mkdir(parents=True)
+        (folder / "share/stdout").touch()
+        begun = folder / "share/begun"
+        begun.write_text("10.00 0.00\n")
+        os.utime(begun, (time.time() - 10, time.time() - 10))
 
     def monotonic(self) -> float:
         """Return the time, in seconds."""
         return self._now
 
-    def wait(self, _: float) -> None:
-        """Let the time pass until the next."""
+    def wait(self, _: float) -> int | None:
+        """Let the time pass until the next; give the status where QEMU has one."""
         self._now += 100.0
+        assert self._now < 2000.0, "a limit is not kept"
         name, text = next(self._writes, ("machine", ""))
+        if name == "end":
+            return -signal.SIGKILL
         with (self._folder / name).open("a") as file:
             file.write(text)
+        return None
+
+    def follow(self, timeout: float = math.inf, silence: float = math.inf) -> int:
+        """Follow it; what it prints is passed on to nobody."""
+        process: Any = self
+        with (self._folder / "share/stdout").open("rb", buffering=0) as output:
+            following = guest._Guest(self._folder, process, [(output, io.BytesIO())])
+            return following.follow(timeout, silence)
 
 
-def test_a_boot_may_take_long_but_not_be_silent(
+def test_a_guest_may_be_slow_but_neither_silent_nor_late(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def follow(name: str, *writes: tuple[str, str]) -> int:
-        boot: Any = _Boot(tmp_path / name, *writes)
-        monkeypatch.setattr(guest, "time", boot)
-        return guest._Guest(tmp_path / name, boot, []).follow(math.inf, math.inf)
-
-    talks = [("console", "words\n")] * 5
-    assert follow("talks", *talks, ("share/ready", "20.00"), ("share/status", "3")) == 3
-    with pytest.raises(HarnessError, match=r"was silent for 180 s; it said:\n  last words$"):
-        follow("hangs", ("console", "last words"))
-
-
-def test_a_guest_that_dies_takes_its_command_along(tmp_path: Path) -> None:
-    complaint = r"^the guest ended before the command; it said:\n  oops$"
-    with pytest.raises(HarnessError, match=complaint):
-        _follow(tmp_path, "mv share/soon share/ready; echo oops; kill -KILL $$")
-
-
-def test_limits_of_a_command(tmp_path: Path) -> None:
-    """Also where it never stops writing."""
-    ready = "mv share/soon share/ready"
-    writes = "while :; do echo y; done >>share/stdout"
-    for limit, script, complaint in (
-        ("timeout", writes, "the command did not end within 0.5 s"),
-        ("silence", "sleep 100", "the guest was silent for 0.5 s; it said nothing"),
+    """Also where its command never stops writing."""
+    ready, talks = ("share/ready", "20.00"), [("console", "words\n")] * 5
+    died, writes = [("machine", "oops\n"), ("end", "")], [("share/stdout", "y\n")] * 9
+    boot = _Boot(tmp_path / "slow", *talks, ready, ("share/status", "3"))
+    monkeypatch.setattr(guest, "time", boot)
+    assert boot.follow() == 3
+    for written, limits, complaint in (
+        ([("console", "last")], {}, "the guest was silent for 180 s; it said:\n  last"),
+        ([ready, *died], {}, "the guest ended before the command; it said:\n  oops"),
+        ([ready, *writes], {"timeout": 450.0}, "the command did not end within 450 s"),
+        ([ready], {"silence": 150.0}, "the guest was silent for 150 s; it said nothing"),
     ):
+        boot = _Boot(tmp_path / complaint, *written)
+        monkeypatch.setattr(guest, "time", boot)
         with pytest.raises(HarnessError, match=f"^{re.escape(complaint)}$"):
-            _follow(tmp_path / limit, f"{ready}; {script}", **{limit: 0.5})
+            boot.follow(**limits)
+
+
+@pytest.fixture
+def scripts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return what the guests run that run_in_guest() would boot."""
+    found: list[str] = []
+    kernel = SimpleNamespace(described=str, tree=SimpleNamespace(programs="/programs"))
+    monkeypatch.setattr(guest, "Machine", lambda: kernel)
+    monkeypatch.setattr(guest, "_boot", lambda _, script, *__: found.append(script))
+    return found
+
+
+@pytest.mark.usefixtures("scripts")
+def test_a_wrong_clock_has_a_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its command does not run, and each further boot is noted in one line."""
+    folders = map(str, range(3))
+
+    def boot(*_: Any) -> int:
+        folder = tmp_path / next(folders)
+        return _Boot(folder, ("share/ready", "40.00"), ("share/status", "0")).follow()
+
+    monkeypatch.setattr(guest, "_boot", boot)
+    what = r"the guest's clock counts 30\.0 s in 10\.0 s"
+    with pytest.raises(HarnessError, match=rf"^{what}\n  try again"):
+        run_in_guest(["true"], GuestConfig())
+    assert re.fullmatch(rf"(nfsmulti: {what}: booting it again\n){{2}}", capsys.readouterr().err)
+    assert not [*tmp_path.glob("*/share/go")]
+
+
+def test_security_is_set_up_around_the_command(
+    scripts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where its programs are; what of these is missing is named before a boot."""
+    with monkeypatch.context() as there:
+        there.setattr(guest, "find", str)
+        run_in_guest(["true"], GuestConfig(sec="krb5p", xprtsec="tls"))
+    assert scripts.pop().endswith(" -m nfsmulti.lab.kernel_security krb5p tls true\n")
+    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
+    for config, program in (
+        (GuestConfig(sec="krb5"), "krb5kdc"),
+        (GuestConfig(xprtsec="tls"), "openssl"),
+    ):
+        with pytest.raises(MissingError, match=f"{program} is not installed"):
+            run_in_guest(["true"], config)
+    assert not scripts
 
 
 def test_a_folder_that_goes_while_others_are_removed_does_no_harm(
@@ -200,48 +222,6 @@ def test_a_folder_that_goes_while_others_are_removed_does_no_harm(
     with guest._folder() as mine:
         assert {file for file in tmp_path.iterdir() if file.is_dir()} == {mine}
     assert not mine.exists()
-
-
-def test_a_wrong_clock_has_a_remedy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Each further boot is noted in one line."""
-    share = _share(tmp_path, ready="40.00")
-    (share / "soon").rename(share / "ready")
-
-    def boot(*_: Any) -> int:
-        guest._hold_clocks(share / "begun", share / "ready")
-        return 0
-
-    kernel = SimpleNamespace(described=str, tree=SimpleNamespace(programs="/programs"))
-    monkeypatch.setattr(guest, "Machine", lambda: kernel)
-    monkeypatch.setattr(guest, "_boot", boot)
-    what = r"the guest's clock counts 30\.0 s in 10\.0 s"
-    with pytest.raises(HarnessError, match=rf"^{what}\n  try again"):
-        run_in_guest(["true"], GuestConfig())
-    assert re.fullmatch(rf"(nfsmulti: {what}: booting it again\n){{2}}", capsys.readouterr().err)
-
-
-def test_security_is_set_up_around_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where its programs are; what of these is missing is named before a boot."""
-    scripts: list[str] = []
-    kernel = SimpleNamespace(described=str, tree=SimpleNamespace(programs="/programs"))
-    monkeypatch.setattr(guest, "Machine", lambda: kernel)
-    monkeypatch.setattr(guest, "_boot", lambda _, script, *__: scripts.append(script))
-    monkeypatch.setattr(guest, "find", str)
-    run_in_guest(["true"], GuestConfig(sec="krb5p", xprtsec="tls"))
-    assert scripts[0].endswith(" -m nfsmulti.lab.kernel_security krb5p tls true\n")
-    monkeypatch.setenv("NFSMULTI_LAB_GUEST", "of a test")
-    assert guest.described() == "of a test"
-    monkeypatch.undo()
-    monkeypatch.setattr(guest, "Machine", lambda: kernel)
-    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
-    for config, program in (
-        (GuestConfig(sec="krb5"), "krb5kdc"),
-        (GuestConfig(xprtsec="tls"), "openssl"),
-    ):
-        with pytest.raises(MissingError, match=f"{program} is not installed"):
-            run_in_guest(["true"], config)
 
 
 def test_a_command_has_mounts_pools_and_its_own_status(
@@ -264,26 +244,6 @@ def test_a_command_has_mounts_pools_and_its_own_status(
     monkeypatch.setattr("sys.argv", ["", "sys", "none", "true"])
     with pytest.raises(SystemExit, match=r"^0$"):
         kernel_security._main()
-
-
-@boots
-def test_a_wrong_clock_is_booted_again(
-    kernel: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """What a kernel that has measured the processor's frequency wrongly takes for a second.
-
-    Its command has not run. The next boot, which would be as any other, is none.
-    """
-    del kernel
-    wrong = machine._KERNEL_WORDS + " tsc_early_khz=400000"
-    monkeypatch.setattr("nfsmulti.lab.kernels._KERNEL_WORDS", wrong)
-    boots = iter([guest._boot, lambda *_: 7])
-    monkeypatch.setattr(guest, "_boot", lambda *args: next(boots)(*args))
-    said = io.BytesIO()
-    assert run_in_guest(["echo", "ran"], GuestConfig(timeout=_SECONDS), stdout=said) == 7
-    assert said.getvalue() == b""
-    note = r"nfsmulti: the guest's clock counts \S+ s in \S+ s: booting it again\n"
-    assert re.fullmatch(note, capsys.readouterr().err)
 
 
 @boots
@@ -331,34 +291,6 @@ def test_mount_that_fails_says_why(kernel: Machine) -> None:
     assert kernel.tree.release not in done.stderr
 
 
-def _run_here() -> int:
-    return run_in_guest(["true"], GuestConfig(), stdout=io.BytesIO(), stderr=io.BytesIO())
-
-
-@boots
-def test_broken_tree(kernel: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    linux, modules = tmp_path / "debian13", kernel.tree.modules
-    monkeypatch.setattr(machine, "FOLDER", tmp_path)
-    linux.mkdir()
-    with pytest.raises(HarnessError, match=r"debian13 is broken \(its modules\)\n  delete"):
-        _run_here()
-    (linux / "lib/modules" / modules.name).mkdir(parents=True)
-    with pytest.raises(HarnessError, match=r"debian13 is broken \(.* not found .*\)\n  delete"):
-        _run_here()
-    shutil.rmtree(linux / "lib")
-    (linux / "lib").symlink_to(modules.parents[1])
-    with pytest.raises(HarnessError, match=r"did not come up; it said:\n  qemu"):
-        _run_here()
-
-
-def test_no_install_fetches_no_kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(machine, "FOLDER", tmp_path / "lab")
-    monkeypatch.setenv("NFSMULTI_NO_INSTALL", "1")
-    with pytest.raises(MissingError, match="--no-install keeps apt from fetching it"):
-        KernelTree.get()
-    assert not list(tmp_path.glob("lab/debian13*"))
-
-
 _APT = """\
 #!/bin/sh
 case "$*" in
@@ -369,56 +301,58 @@ esac
 """
 
 
-@pytest.mark.parametrize(
-    "download",
-    ["echo E: no network >&2; exit 100", "echo rubbish >linux-image_1_amd64.deb", "exit 0"],
-)
-def test_interrupted_download_leaves_no_tree(
-    download: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def test_a_tree_is_whole_or_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    apt = tmp_path / "apt-get"
-    apt.write_text(_APT.format(download=download))
-    apt.chmod(0o755)
+    """Nothing is fetched against the user's will, nor kept of a download that failed."""
+    tree, apt = tmp_path / "lab/debian13", tmp_path / "apt-get"
+    monkeypatch.setattr(machine, "FOLDER", tree.parent)
+    monkeypatch.setenv("NFSMULTI_NO_INSTALL", "1")
+    with pytest.raises(MissingError, match="--no-install keeps apt from fetching it"):
+        KernelTree.get()
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setenv("NFSMULTI_NO_INSTALL", "0")
-    monkeypatch.setattr(machine, "FOLDER", tmp_path / "lab")
-    for _ in range(2):
-        # A lab has no way to Debian's packages.
-        remedy = r"outside of it, by \S*nfsmulti lab kernel -- true$"
+    # A lab has no way to Debian's packages.
+    remedy = r"outside of it, by \S*nfsmulti lab kernel -- true$"
+    for download in ("exit 100", "echo rubbish >linux-image_1_amd64.deb", "exit 0"):
+        apt.write_text(_APT.format(download=download))
+        apt.chmod(0o755)
         with pytest.raises(MissingError, match=rf"(?s)kernel could not be fetched: .*{remedy}"):
             KernelTree.get()
-        assert not (tmp_path / "lab/debian13").exists()
+        assert not tree.exists()
         assert "nfsmulti: apt-get fetches Debian 13's kernel, for the" in capsys.readouterr().err
+    tree.mkdir()
+    with pytest.raises(HarnessError, match=r"debian13 is broken \(its modules\)\n  delete"):
+        KernelTree.get()
+    (tree / "lib/modules/6.12").mkdir(parents=True)
+    with pytest.raises(HarnessError, match=r"debian13 is broken \(.*not found.*\)\n  delete"):
+        KernelTree.get().modules_for(["9p"])
 
 
-def test_a_kernel_has_an_index_of_modules_and_boots_uncompressed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "boot").mkdir()
-    (tmp_path / "boot/vmlinuz-6.12").touch()
-    done: list[Sequence[str | Path]] = []
-
-    def ran(argv: list[str], **_: Any) -> Completed:
-        done.append(argv)
-        return Completed(argv, 0, "", "")
-
-    monkeypatch.setattr(machine, "run", ran)
-    monkeypatch.setattr(machine, "_uncompress", lambda *files: done.append(files))
-    machine._complete(tmp_path)
-    image, zstd = tmp_path / "boot/vmlinuz-6.12", tmp_path / "programs/zstd"
-    assert done == [["depmod", "-b", str(tmp_path), "6.12"], (image, zstd)]
-    assert zstd.exists()
-
-
-def test_a_kernel_that_is_packed_otherwise(tmp_path: Path) -> None:
-    """That is no trouble of the network's."""
-    (image := tmp_path / "vmlinuz-7").write_bytes(bytes(1024))
-    said = r"^vmlinuz-7 is not packed by zstd, as the lab takes it$"
-    with pytest.raises(HarnessError, match=said):
-        machine._uncompress(image, tmp_path / "zstd")
+def test_mounts_are_what_the_server_has() -> None:
+    for text, options, source in (
+        ("/m=vers=3,proto=tcp", "vers=3,proto=tcp,nolock", "10.0.2.15:/export"),
+        ("/m=v3,rdma,lock", "v3,rdma,lock,port=20049", "10.0.2.15:/export"),
+        ("/m=proto=rdma,port=1", "proto=rdma,port=1", "10.0.2.15:/"),
+        ("/m=proto=rdma6,address=fd02::15", "proto=rdma6,port=20049", "[fd02::15]:/"),
+    ):
+        found = Mount.parse(text).command
+        assert found == ["mount", "-t", "nfs", "-o", options, source, "/m"]
+    clear = Mount.parse("/m=sec=sys,xprtsec=none,address=fd02::15")
+    kerberos: dict[str, Any] = {"sec": "krb5"}
+    tls: dict[str, Any] = {"xprtsec": "tls"}
+    for security in ({}, kerberos, tls):
+        assert GuestConfig(mounts=(clear,), **security).mounts == (clear,)
+    for text, security, complaint in (
+        ("m=vers=3", {}, "--mount=m=vers=3: write it like /mnt/a=vers=3,proto=rdma"),
+        ("/m", {}, "--mount=/m: write it like /mnt/a=vers=3,proto=rdma"),
+        ("/m=address=10.9.9.9,v3", {}, "--mount=.*: the server's addresses are 10.0.2.15, .*"),
+        ("/m=vers=4.1,sec=krb5p", tls, "--mount=/m: sec=krb5p needs --sec"),
+        ("/m=xprtsec=mtls", kerberos, "--mount=/m: xprtsec=mtls needs --xprtsec"),
+        ("/m=sec=krb5,address=fd02::15", kerberos, ".*sec=krb5 has no key for fd02::15"),
+    ):
+        with pytest.raises(HarnessError, match=f"^{complaint}$"):
+            GuestConfig(mounts=(Mount.parse(text),), **security)
 
 
 def test_what_the_servers_programs_say_is_not_the_commands(
@@ -457,102 +391,3 @@ def test_a_mount_that_does_not_come_up_is_told_in_its_own_words(
         helper.mount(tmp_path / "mount", "vers=3", "sec=krb5")
     said = "mount said:\n  mount.nfs: access denied; sh said nothing"
     assert str(failed.value) == f"the guest's kernel does not mount with sec=krb5; {said}"
-
-
-def test_bad_mounts() -> None:
-    for text, complaint in (
-        ("mnt=vers=3", "--mount=mnt=vers=3: write it like "),
-        ("/mnt/a", "--mount=/mnt/a: write it like "),
-        ("/mnt/a=vers=3,address=10.9.9.9", "the server's addresses are 10.0.2.15, "),
-    ):
-        with pytest.raises(HarnessError, match=complaint):
-            Mount.parse(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "options", "complaint"),
-    [
-        ("vers=4.1,sec=krb5p", {"xprtsec": "tls"}, "sec=krb5p needs --sec"),
-        ("vers=3,sec=sys,xprtsec=mtls", {"sec": "krb5"}, "xprtsec=mtls needs --xprtsec"),
-        ("sec=krb5,address=fd02::15", {"sec": "krb5"}, "sec=krb5 has no key for fd02::15"),
-        ("xprtsec=tls,address=fd02::15", {"xprtsec": "tls"}, "xprtsec=tls has no key for fd02::15"),
-    ],
-)
-def test_mounts_ask_for_what_the_server_has(
-    text: str, options: dict[str, Any], complaint: str
-) -> None:
-    mount = Mount.parse(f"/mnt/a={text}")
-    with pytest.raises(HarnessError, match=f"^--mount=/mnt/a: {complaint}$"):
-        GuestConfig(mounts=(mount,), **options)
-    clear = Mount.parse("/mnt/a=sec=sys,xprtsec=none,address=fd02::15")
-    assert GuestConfig(mounts=(clear,), **options).mounts == (clear,)
-
-
-_SHARED = ",security_model=none,multidevs=remap"
-_READS_SETTINGS = """\
-busybox() { echo "$@"; }; mount() { echo "$@"; }; mkdir() { :; }
-. ./settings
-echo "$RELEASE $MODULES $PROGRAMS"
-echo "$NETWORK $ADDRESSES $ADDRESS6 $EXPORT ${EXPORT_OPTIONS%,no_subtree_check}"
-echo "$RESULTS, $SECURED"
-mount_host /h; mount_results /r; mount_wanted
-"""
-
-
-def test_a_guest_is_what_it_was_asked_for(tmp_path: Path) -> None:
-    """What QEMU is given, and what init.sh reads."""
-    kernel = object.__new__(Machine)
-    kernel.tree = KernelTree(Path("/tree"), "6.12")
-    results = tmp_path / "a, b"
-    shares = {machine.HOST: Path("/"), "results": results}
-    words = kernel.command(tmp_path, 2, 512, True, shares)
-    given = {word: value for word, value in itertools.pairwise(words) if word != "-device"}
-    devices = [value for word, value in itertools.pairwise(words) if word == "-device"]
-    assert devices == [
-        "virtio-net-pci,netdev=network,romfile=",
-        *(f"virtio-9p-pci,fsdev={name},mount_tag={name}" for name in shares),
-    ]
-    assert (given["-netdev"], given["-smp"], given["-m"]) == (
-        "user,id=network,net=10.0.3.0/24", "2", "512",
-    )  # fmt: skip
-    assert f"local,id=host,path=/,readonly=on{_SHARED}" in words
-    assert f"local,id=results,path={tmp_path}/a,, b,readonly=off{_SHARED}" in words
-    mounts = (Mount.parse("/m=vers=3"),)
-    config = GuestConfig(mounts=mounts, results=results, network=True, xprtsec="tls")
-    (tmp_path / "settings").write_text(guest._settings(kernel, config, shares))
-    told = run(["sh", "-euc", _READS_SETTINGS], timeout=_SECONDS, cwd=tmp_path).check().stdout
-    assert told.splitlines() == [
-        "6.12 /tree/lib/modules/6.12 /tree/programs",
-        "yes 10.0.2.15 10.0.2.16 fd02::15 /export rw,no_root_squash,insecure,fsid=0",
-        f"{results}, yes",
-        f"mount {' '.join(kernel.mount('host'))} /h",
-        f"mount {' '.join(kernel.mount('results'))} /r",
-        "-t nfs -o vers=3,nolock 10.0.2.15:/export /m",
-    ]
-
-
-def test_modules_come_after_those_that_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = "builtin x\ninsmod /m/9pnet.ko \ninsmod /m/9p.ko.xz\ninsmod /m/9pnet.ko \n"
-    monkeypatch.setattr(machine, "run", lambda argv, **_: Completed(argv, 0, said, ""))
-    found = KernelTree(Path("/tree"), "6.12").modules_for(["9p"])
-    assert found == [Path("/m/9pnet.ko"), Path("/m/9p.ko.xz")]
-
-
-def test_refusal_of_an_option() -> None:
-    done = _lab(f"--results={__file__}", "--", "true")
-    assert done.status == 1
-    assert done.stderr.startswith(f"nfsmulti: --results={__file__}: ")
-
-
-_V41 = "vers=4.1,proto=rdma6"
-
-
-def test_mount_commands() -> None:
-    for text, options, source in (
-        ("/m=vers=3,proto=tcp", "vers=3,proto=tcp,nolock", "10.0.2.15:/export"),
-        ("/m=v3,rdma,lock", "v3,rdma,lock,port=20049", "10.0.2.15:/export"),
-        ("/m=proto=rdma,port=1", "proto=rdma,port=1", "10.0.2.15:/"),
-        (f"/m={_V41},address=fd02::15", f"{_V41},port=20049", "[fd02::15]:/"),
-    ):
-        found = Mount.parse(text).command
-        assert found == ["mount", "-t", "nfs", "-o", options, source, "/m"]
