@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,17 +17,10 @@ from engine_c import CData, terms_rows, text, zeros
 import made_docs
 import messages
 import site_files
-from nfsmulti import texts, units
 from nfsmulti.arguments import COMMANDS, STORIES, understand
-from nfsmulti.bench import stall
 from nfsmulti.fiorun import Engine
 from nfsmulti.paths import ROOT
 from nfsmulti.processes import run
-from nfsmulti.report import cells, measures
-from nfsmulti.report.told import Run
-from nfsmulti.stories import SCENARIOS, security
-from nfsmulti.story import Levels
-from nfsmulti.summary import Cell, Summary
 
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
@@ -231,129 +223,54 @@ def test_the_verdict_quoted_is_the_reference_runs() -> None:
     assert " ".join(quote.replace("> ", " ").split()) in " ".join(report.split())
 
 
-def _run(name: str) -> Summary:
-    return Summary.load(ROOT / "results/reference" / name)
-
-
-def _headline(name: str) -> str:
-    """Return how the answer of a reference run begins, made from its kept figures."""
-    return SCENARIOS[name].report.tell(_run(name)).answer.headline
-
-
-def _capped() -> dict[int, list[Cell]]:
-    """Return the capped cells of one job, by their connections."""
-    found = cells.at(_run("connections").done, {"limits": "capped", "jobs": 1})
-    return {int(cell.connections or 0): [c for c in found if c.connections == cell.connections]
-            for cell in sorted(found, key=lambda one: one.connections or 0)}  # fmt: skip
-
-
-def _limits() -> dict[str, str]:
-    limits: dict[str, str] = _run("connections").place["limits"]["capped"]
-    return limits
-
-
-def _row(count: int) -> str:
-    """Return a row of README's text: MB/s, times one connection, p99 and CPU."""
-    every = _capped()
-    gain = cells.ratio(every[count], every[1], measures.MB_PER_S)
-    p99, cpu = (
-        cells.percentile_of(every[count], 99), cells.sample(every[count], measures.MACHINE_CPU)
-    )  # fmt: skip
-    assert gain
-    assert p99
-    times = "1" if count == 1 else f"{gain.value:.2f}"
-    rate = texts.mean(cells.sample(every[count], measures.MB_PER_S))
-    return " ".join([str(count), rate, times, texts.number(p99 / 1000), texts.mean(cpu)])
-
-
-def _gains() -> str:
-    every = _capped()
-    gains = [cells.ratio(of, every[1], measures.MB_PER_S) for of in every.values()]
-    told = texts.several([f"{gain.value:.1f}" for gain in gains if gain])
-    return f"{told} times with {texts.several([*map(str, every)])} connections"
-
-
-def _range(scale: int, places: int) -> str:
-    ratios = [scale * ratio.value for _, ratio in made_docs.cost_ratios()]
-    assert len(ratios) == 10
-    return f"{min(ratios):.{places}f} to {max(ratios):.{places}f}"
-
-
-def _p99_ms(line: str) -> str:
-    names = {label: name for name, label in stall._LINES.items()}
-    wait = stall.ms(stall.waits_of(_run("stall"))[names[line]], 99)
-    return f"{wait:.0f}" if wait >= 1 else f"{wait:.2f}"
-
-
-def _dearer(flavor: str, workload: str = "64k-read", *, server: bool = False) -> str:
-    """Return what a flavor takes in times the CPU of sys, as the tables have it."""
-    run = Run(SCENARIOS["security"], _run("security"))
-    at: Levels = {"workload": workload, "client": "engine", "connections": 1}
-    sides = ({**at, "flavor": one} for one in (flavor, "sys"))
-    ratio = run.ratio(security.SERVER if server else security.CLIENT, *sides)
-    return texts.marked(ratio).rstrip("?") if ratio else ""
-
-
-def _dear(flavor: str) -> str:
-    asked = [(one, False) for one in ("64k-read", "64k-write", "1m-read", "4k-randread")]
-    every = (_dearer(flavor, one, server=of) for one, of in [*asked, ("64k-read", True)])
-    return " | ".join(every).strip()
-
-
-def _lookups(jobs: int) -> str:
-    found = cells.at(
-        _run("metadata").done, {"operation": "lookup", "client": "filestat", "jobs": jobs}
-    )
-    return texts.mean(cells.sample(found, measures.IOPS))
-
-
-# What is quoted, with a group for each figure, and how each is made from the run's kept figures.
+# What a page quotes, with a group for each figure, and where these stand in the page of a reference
+# run, or beside the labels of a picture; there they may be followed by others.
 _RATIO = r"([\d.]+ \([\d.]+ to [\d.]+\))"
-_QUOTED: list[tuple[str, str, Sequence[Callable[[], str]]]] = [
-    (
-        "README.md", r"```text\n\$.*\n(.*)\n",
-        [lambda: _headline("connections").split("; uncapped")[0]],
-    ),
+_ANSWER = r"## The answer\n\n(.*)"
+_QUOTED: list[tuple[str, str, str, str]] = [
+    ("README.md", r"```text\n\$.*\n(.*)\n", "connections", r"## The answer\n\n(.*); uncapped"),
     *(
-        ("README.md", rf"capped, 1 job +({count} .*)\n", [functools.partial(_row, count)])
+        (
+            "README.md", rf"capped, 1 job +{count} +(\S+) +(\S+) +(\S+) +(\S+)\n",
+            "connections", rf"capped, 1 job \| {count} \| (\S+).*? \| (\S+).*? \| (\S+) \| (\S+) ",
+        )
         for count in (1, 4, 16)
     ),
-    ("README.md", r"each of which is capped: (.*);", [_gains]),
-    ("README.md", r"([\d]+ to [\d]+) %\.\]", [lambda: _range(100, 0)]),
-    ("docs/client-cost.md", r"([\d]+ to [\d]+) % of what", [lambda: _range(100, 0)]),
-    ("README.md", r"workloads \| (.*) \| 1 \| not compared", [lambda: _range(1, 2)]),
     (
-        "README.md", r"capped at ([\d.]+ Gbit/s)\n",
-        [lambda: texts.rate_text(units.parse_rate(_limits()["per_connection"]))],
+        "README.md", r"capped: (\S+), (\S+), (\S+), (\S+) and (\S+) times",
+        "pool.svg", r"<!-- (\S+)x -->",
     ),
-    ("README.md", r"users see, (.*) ms at p99", [lambda: _p99_ms("what users see")]),
-    ("README.md", r"reports (0.*) ms\.\]", [lambda: _p99_ms("rate_iops")]),
+    ("README.md", r"capped at (.* Gbit/s)\n", "connections", r"each connection (.*) \(capped\)"),
     (
-        "README.md", r"every five wait (.*) ms at p99; fio's `rate_iops` says (.*) ms",
-        [lambda: _p99_ms("what users see"), lambda: _p99_ms("rate_iops")],
+        "README.md", r"users see, (\S+) ms at p99; fio's rate_iops reports (\S+) ms\.\]",
+        "stall", r"\n(\S+) ms at p99 .* rate_iops says (\S+) ms",
     ),
-    ("README.md", rf"krb5p takes {_RATIO} times", [lambda: _dearer("krb5p")]),
+    (
+        "README.md", r"every five wait (\S+) ms at p99; fio's `rate_iops` says (\S+) ms",
+        "stall", r"\n(\S+) ms at p99 .* rate_iops says (\S+) ms",
+    ),
+    (
+        "README.md", rf"krb5p takes {_RATIO} times",
+        "security", rf"\| krb5p (?:\|[^|]*){{3}}\| {_RATIO}",
+    ),
     (
         "docs/security.md", rf"{_RATIO} times the CPU with krb5i, {_RATIO} .*\n.* {_RATIO} times",
-        [functools.partial(_dearer, flavor) for flavor in ("krb5i", "krb5p", "tls")],
+        "security", rf"\| (?:krb5i|krb5p|tls) (?:\|[^|]*){{3}}\| {_RATIO}",
     ),
-    *(
-        ("docs/security.md", rf"\n\| {flavor} \| (.*) \|\n", [functools.partial(_dear, flavor)])
-        for flavor in ("krb5", "krb5i", "krb5p", "tls", "mtls")
-    ),
-    *(
-        ("docs/scenarios.md", rf"\n\*(.*{word}.*)\*\n", [functools.partial(_headline, name)])
-        for name, word in (("security", "krb5p costs"), ("latency", "keep p99"))
-    ),
-    (
-        "docs/scenarios.md", r"\n> (300 of 300 clients were back .*)\n",
-        [lambda: SCENARIOS["clients"].report.tell(_run("clients-restart")).answer.headline],
-    ),
+    ("docs/scenarios.md", r"\n\*(krb5p costs.*)\*\n", "security", _ANSWER),
+    ("docs/scenarios.md", r"\n\*(.*keep p99.*)\*\n", "latency", _ANSWER),
+    ("docs/scenarios.md", r"\n> (300 of 300 clients were .*)\n", "clients-restart", _ANSWER),
     (
         "docs/scenarios.md", r"looked up (\d+) files .*\n.* 625 each did (\d+)",
-        [lambda: _lookups(1), lambda: _lookups(32)],
+        "metadata", r"lookup, filestat, (?:1 job|32 jobs), depth 1 \| (\d+)",
     ),
 ]  # fmt: skip
+# The least and the most of the ratios of CPU that the picture of costs has, or these in per cent.
+_COSTS = [
+    ("README.md", r"([\d]+ to [\d]+) %\.\]", 100),
+    ("docs/client-cost.md", r"([\d]+ to [\d]+) % of what", 100),
+    ("README.md", r"workloads \| (.*) \| 1 \| not compared", 1),
+]
 # Of README's figures those that are ours to show: what fio is given and the limits are none.
 _FIGURE = re.compile(
     r"(?<![\w.,])\d[\d.,]* ?(?:times|%|MB/s|IOPS|ms|Gbit/s|µs)(?!\w)|"
@@ -361,24 +278,55 @@ _FIGURE = re.compile(
 )
 
 
-@pytest.mark.parametrize(
-    ("page", "pattern", "made"),
-    _QUOTED,
-    ids=[f"{page}-{pattern:.30}" for page, pattern, _ in _QUOTED],
-)
-def test_a_figure_that_is_quoted_is_the_reference_runs(
-    page: str, pattern: str, made: Sequence[Callable[[], str]]
-) -> None:
-    found = re.search(pattern, (ROOT / page).read_text())
-    assert found, pattern
-    quoted = [" ".join(one.split()).rstrip(" |") for one in found.groups()]
-    assert quoted == [one().rstrip(" |") for one in made]
+def _reference(name: str) -> str:
+    folder = ROOT / "results/reference" / name
+    return ((DOCS / name) if name.endswith(".svg") else folder / "report.md").read_text()
+
+
+def _groups(pattern: str, text: str) -> list[str]:
+    return [one for found in re.finditer(pattern, text) for one in found.groups()]
+
+
+def test_a_figure_that_is_quoted_is_the_reference_runs() -> None:
+    for page, pattern, name, there in _QUOTED:
+        quoted = _groups(pattern, (ROOT / page).read_text())
+        assert quoted, pattern
+        assert quoted == _groups(there, _reference(name))[: len(quoted)], (page, pattern)
+
+
+def test_costs_that_are_quoted_are_the_reference_runs() -> None:
+    ratios = sorted(ratio.value for _, ratio in made_docs.cost_ratios())
+    assert len(ratios) == 10
+    for page, pattern, scale in _COSTS:
+        least, most = (f"{scale * one:.{2 if scale == 1 else 0}f}" for one in ratios[::9])
+        assert _groups(pattern, (ROOT / page).read_text()) == [f"{least} to {most}"], pattern
+
+
+def test_what_flavors_cost_is_the_reference_runs() -> None:
+    """In times the CPU of sys, the client's and the server's."""
+    page = (DOCS / "security.md").read_text()
+    workloads = _reference("security").partition("## Every flavor")[2].split("\n**")
+    for flavor in ("krb5", "krb5i", "krb5p", "tls", "mtls"):
+        (cells,) = _groups(rf"\n\| {flavor} \|(.*\|.*)\|\n", page)
+        rows = {
+            workload.partition(",")[0]: [one.strip(" ?\u2013") for one in row.split("|")]
+            for workload in workloads
+            for row in _groups(rf"\n\| {flavor} \|(.*)\|\n", workload)
+        }
+        asked = [rows[name][3] for name in ("64k-read", "64k-write", "1m-read", "4k-randread")]
+        assert [one.strip() for one in cells.split("|")] == [*asked, rows["64k-read"][7]], flavor
 
 
 def test_readme_quotes_no_figure_without_its_data() -> None:
     text = (ROOT / "README.md").read_text()
-    held = [found.span() for page, pattern, _ in _QUOTED if page == "README.md"
-            for found in re.finditer(pattern, text)]  # fmt: skip
+    quoted = [(page, pattern) for page, pattern, *_ in _QUOTED]
+    quoted += [(page, pattern) for page, pattern, _ in _COSTS]
+    held = [
+        found.span()
+        for page, pattern in quoted
+        if page == "README.md"
+        for found in re.finditer(pattern, text)
+    ]
     asked = r"How much load at 1 ms|stall\.svg|within"
     alone = [
         line
