@@ -28,13 +28,11 @@ _JUNIT = '<testsuites><testsuite tests="{}" failures="{}" errors="0" skipped="{}
 class Parts:
     """Stands for pytest and for the builds: what each is run with, and how it shall end.
 
-    `counts` are tests, failures and skips of a part that ends with a status. While the part named
-    `interrupted` runs, the user presses Ctrl-C.
+    `counts` are tests, failures and skips of a part that ends with a status.
     """
 
     def __init__(self) -> None:
         self.status: dict[str, int] = {}
-        self.interrupted = ""
         self.counts = {0: (3, 0, 1), 1: (3, 1, 1), 5: (0, 0, 0)}
         self.run: dict[str, list[str]] = {}
         self.env: dict[str, dict[str, str]] = {}
@@ -69,12 +67,7 @@ class Ended:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def interrupt(self) -> None:
-        self._parts.events.append(f"{self._name} is interrupted")
-
-    def wait(self, timeout: float | None = None) -> int:
-        if timeout is None and self._name == self._parts.interrupted:
-            raise KeyboardInterrupt
+    def wait(self) -> int:
         self.running = False
         self._parts.events.append(f"{self._name} ends")
         return self._status
@@ -131,34 +124,6 @@ def test_full_runs_the_guest_beside_the_rest_and_timing_last_and_alone(parts: Pa
         assert sum(bool(eval(mark, {}, names)) for mark in marks) == 1, test
 
 
-def _files(command: list[str]) -> set[str]:
-    return {Path(word).name for word in command if word.endswith(".py")}
-
-
-def test_parts_of_few_tests_load_their_files_alone(parts: Parts) -> None:
-    """All that have their mark; the user's options may name others, and build nothing before."""
-    assert call_harness("test", "--full").status == 0
-    assert _files(parts.run["timing"]) == {"test_options.py", "test_promises.py"}
-    sanitized, guest = (_files(parts.run[name]) for name in ("sanitizers", "guest"))
-    assert {"test_rdma.py", "test_tls.py"} <= guest
-    assert "test_sim.py" in sanitized - guest
-    assert "test_checks.py" not in sanitized
-    parts.events.clear()
-    parts.run.clear()
-    assert call_harness("test", "--full", "-k", "pool").status == 0
-    assert list(parts.run) == ["guest", "tests", "sanitizers", "timing"]
-    assert not any(map(_files, parts.run.values()))
-    assert not [event for event in parts.events if event.endswith("is built")]
-
-
-def test_an_interrupt_lets_each_part_that_runs_end_itself(parts: Parts) -> None:
-    parts.interrupted = "tests"
-    with pytest.raises(KeyboardInterrupt):
-        _Session([]).everything()
-    ends = [f"{name} {what}" for name in ("tests", "guest") for what in ("is interrupted", "ends")]
-    assert parts.events[-5:] == ["tests begins", *ends]
-
-
 # --- outcomes ---
 
 
@@ -174,23 +139,18 @@ def test_a_line_for_each_part_and_the_sum(parts: Parts, monkeypatch: pytest.Monk
     assert lines[-1] == "tests: 3 passed, 1 failed, 2 skipped, in 0:05:00"
 
 
-@pytest.mark.parametrize(
-    ("name", "status", "said"),
-    [
+def test_what_crashes_counts_as_failed_and_the_rest_is_run(parts: Parts) -> None:
+    for name, status, said in (
         ("guest", -9, "pytest ended with status -9"),
         ("tests", 3, "pytest ended with status 3"),
         ("clang", 1, "build of clang"),
-    ],
-)
-def test_what_crashes_counts_as_failed_and_the_rest_is_run(
-    parts: Parts, name: str, status: int, said: str
-) -> None:
-    parts.status[name] = status
-    done = call_harness("test", "--full")
-    assert done.status == 1
-    assert said in done.stdout
-    assert ", 1 failed, " in done.stdout.splitlines()[-1]
-    assert parts.events[-1] == "timing ends"
+    ):
+        parts.status = {name: status}
+        done = call_harness("test", "--full")
+        assert done.status == 1
+        assert said in done.stdout
+        assert ", 1 failed, " in done.stdout.splitlines()[-1]
+        assert parts.events[-1] == "timing ends"
 
 
 def test_tests_that_are_skipped_were_chosen(parts: Parts) -> None:
@@ -200,13 +160,6 @@ def test_tests_that_are_skipped_were_chosen(parts: Parts) -> None:
     parts.status["tests"] = 5
     done = call_harness("test", "-k", "nosuch")
     assert (done.status, done.stderr) == (5, "nfsmulti: no test was chosen\n")
-
-
-def test_what_runs_beside_has_its_own_time(parts: Parts, tmp_path: Path) -> None:
-    """It may have ended long before what it ran beside."""
-    suite = '<testsuites><testsuite tests="1" failures="0" errors="0" skipped="0" time="61"/>'
-    (tmp_path / "guest.xml").write_text(f"{suite}</testsuites>")
-    assert testrun._outcome(Part("guest", "kernel_lab"), 0, 600.0).seconds == 61
 
 
 def test_outcomes_of_a_real_pytest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
