@@ -7,11 +7,9 @@ import dataclasses
 import hashlib
 import json
 import re
-import select
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import call_harness
@@ -33,14 +31,12 @@ from nfsmulti.bench.cost import (
     Case,
     Timing,
 )
-from nfsmulti.bench.sink import Sink
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
-from nfsmulti.paths import ROOT
-from nfsmulti.processes import Completed, find, run
+from nfsmulti.processes import Completed, find
 from nfsmulti.report import pages
 from nfsmulti.run.cell import run_cell
-from nfsmulti.run.plan import PlannedCell, ordered
+from nfsmulti.run.plan import PlannedCell
 from nfsmulti.scenario import CellSpec
 from nfsmulti.screen import laid_out
 from nfsmulti.summary import Cell, Figures, Server, Status, Summary
@@ -82,9 +78,6 @@ def _engines(name: str, **more: Path) -> dict[str, CellSpec]:
 def test_who_is_held_beside_our_engine_in_which_case() -> None:
     """One connection beside many, version 3 beside 4.1, and reads beside a metadata operation."""
     assert [*_engines("randread 4k d32")] == [OURS, PEER, YARDSTICK]
-    assert [spec.factors["engine"] for spec in cost.client_cost(
-        _case("randread 4k d32"), cost.QUICK, Path("/peer/fio"), {}
-    )] == [OURS, PEER]  # fmt: skip
     many = _engines("randread 4k d256 c64")
     assert [*many] == [OURS, PEER, SINGLE]
     assert (many[OURS].options["nconnect"], many[OURS].options["iodepth"]) == (64, 256)
@@ -110,18 +103,6 @@ def test_two_builds_run_the_same_and_no_other_engine_does() -> None:
         options = {**ours.options, "ioengine": "external:/old.so"}
         same = dataclasses.replace(ours, factors=other.factors, options=options)
         assert (other, ours.options.get("ioengine")) == (same, None)
-
-
-def test_both_builds_run_a_workload_one_after_the_other_and_which_is_first_is_drawn() -> None:
-    cases = (_case("randread 4k d32"), _case("randread 4k d256 c64"))
-    other = {OTHER: Path("/old.so")}
-    found = [one for case in cases for one in cost.client_cost(case, cost.QUICK, None, other)]
-    cells = ordered(found, 9, 1, "workload")
-    pairs = [*zip(cells[::2], cells[1::2], strict=True)]
-    for one, beside in pairs:
-        assert one.spec.factors["workload"] == beside.spec.factors["workload"]
-        assert one.repeat == beside.repeat
-    assert 4 < [one.spec.factors["engine"] for one, _ in pairs].count(OURS) < 14
 
 
 # --- its page ---
@@ -261,46 +242,18 @@ def test_a_run_against_the_sink(tmp_path: Path, version: str) -> None:
     assert [*tmp_path.glob("cells/one/*.log")] == []
 
 
-_FLAGS = ("-O2", "-fPIC", "-shared", "-D_GNU_SOURCE")
-# It completes all I/O by itself, and has a server where it is told to.
-_YARDSTICK = """
-#include "config-host.h"
-#include <arpa/inet.h>
-#include <sys/socket.h>
-#include "fio.h"
-#include "optgroup.h"
-struct opts { void *pad; unsigned int port; };
-static struct fio_option options[] = {
-	{.name = "port", .lname = "port", .type = FIO_OPT_INT, .off1 = offsetof(struct opts, port),
-		.category = FIO_OPT_C_ENGINE, .group = FIO_OPT_G_INVALID}, {.name = NULL}};
-static int init(struct thread_data *td)
-{
-	struct sockaddr_in at = {AF_INET, htons(((struct opts *)td->eo)->port), {htonl(0x7f000001)}};
-	return connect(socket(AF_INET, SOCK_STREAM, 0), (void *)&at, sizeof(at));
-}
-static enum fio_q_status queue(struct thread_data *td, struct io_u *u) { return FIO_Q_COMPLETED; }
-static int file(struct thread_data *td, struct fio_file *f) { return 0; }
-struct ioengine_ops ioengine = {.name = "y", .version = FIO_IOOPS_VERSION, .options = options,
-	.flags = FIO_SYNCIO | FIO_DISKLESSIO | FIO_NOEXTEND | FIO_NODISKUTIL, .init = init,
-	.queue = queue, .open_file = file, .option_struct_size = sizeof(struct opts)};
-"""
-
-
-def test_a_yardstick_is_measured(build_dir: Path, tmp_path: Path) -> None:
-    (tmp_path / "y.c").write_text(_YARDSTICK)
+def test_any_other_engine_is_a_yardstick(tmp_path: Path) -> None:
+    """It is told the server's port alone: this one, which would need a pool, says so."""
     library = tmp_path / "y.so"
-    engine = re.search(
-        r'"command": "(\S+) .*?-isystem (\S+)', (build_dir / "compile_commands.json").read_text()
+    library.write_bytes(
+        Engine.built().library.read_bytes().replace(b"\0stats_file\0", b"\0other_file\0")
     )
-    assert engine
-    compiler, fio = engine.groups()
-    headers = [f"-I{ROOT}/engine/fio", f"-I{fio}"]
-    argv = [compiler, *_FLAGS, *headers, "-o", str(library), str(tmp_path / "y.c")]
-    run(argv, timeout=60).check()
     added = dict([command.other_engine(library)])
     assert [*added] == [YARDSTICK]
     found = _on_sink(Case("randread", "4k", 8), YARDSTICK, tmp_path, **added)
-    assert found.status == "done", found.why
+    assert f"--ioengine=external:{library} " in found.command
+    assert re.search(r" --port=\d+ ", found.command)
+    assert "no pool: give pool=" in (found.why or "")
 
 
 def test_a_peer_is_built_in_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,19 +271,6 @@ def test_a_peer_is_built_in_its_own_folder(tmp_path: Path, monkeypatch: pytest.M
     assert ran[-3:] == [("sh", None), ("configure", tmp_path), ("make", tmp_path)]
     answers["fio"] = "\tnetsplice\n\tnfs\n"
     assert str(command.peer_fio(print)) == find("fio")
-
-
-def test_a_sink_that_ends_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    def ready(*words: Any) -> Any:
-        found = select_of(*words)
-        assert found[0], "it waited in vain"
-        return found
-
-    select_of = select.select
-    monkeypatch.setattr("nfsmulti.bench.sink._SECONDS", 10.0)
-    monkeypatch.setattr("select.select", ready)
-    with pytest.raises(HarnessError, match="nfs-sink did not start"):
-        Sink(["--no-such"]).__enter__()
 
 
 def test_what_is_no_engine_for_this_fio_ends_it(tmp_path: Path) -> None:
