@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -207,36 +208,24 @@ def test_a_server_that_does_not_start_leaves_nothing() -> None:
 
 @pytest.mark.parametrize("refused", [1, 2])
 def test_a_server_that_cannot_register_is_started_once_more(tmp_path: Path, refused: int) -> None:
-    script = tmp_path / "server"
+    script, starts = tmp_path / "server", tmp_path / "starts"
     script.write_text(
-        "#!/bin/sh\n"
-        f'echo start >>"{tmp_path}/starts"\n'
-        f'[ $(wc -l <"{tmp_path}/starts") -gt {refused} ] || {{\n'
+        f'#!/bin/sh\necho start >>"{starts}"\n[ $(wc -l <"{starts}") -gt {refused} ] || {{\n'
         'echo ":DISP :FATAL :Cannot register NFS V3 on TCP" >>"$6"; exit 2; }\n'
         'echo "NFS SERVER INITIALIZED" >>"$6"; exec sleep 100\n'
     )
     script.chmod(0o755)
     server = ganesha.Server(
-        ganesha.Endpoint("127.0.0.9", 22049, 22050),
-        exports=(),
-        volumes=None,
-        lease=None,
-        kdc=None,
-        connections=10_000,
-        folder=tmp_path,
-        enter=[str(script)],
-        started=lambda _: None,
-    )
-    try:
-        if refused == 1:
-            server.start()
-            assert server.running
-        else:
-            with pytest.raises(HarnessError, match=r"(?s)did not start; .*Cannot register NFS V3"):
-                server.start()
-    finally:
-        server.kill()
-    assert (tmp_path / "starts").read_text() == "start\n" * 2
+        ganesha.Endpoint("127.0.0.9", 22049, 22050), exports=(), volumes=None, lease=None, kdc=None,
+        connections=10_000, folder=tmp_path, enter=[str(script)], started=lambda _: None,
+    )  # fmt: skip
+    fails = pytest.raises(HarnessError, match=r"(?s)did not start; .*Cannot register NFS V3")
+    with contextlib.ExitStack() as undo:
+        undo.callback(server.kill)
+        undo.enter_context(fails if refused == 2 else contextlib.nullcontext())
+        server.start()
+        assert server.running
+    assert starts.read_text() == "start\n" * 2
 
 
 def test_command_line(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
