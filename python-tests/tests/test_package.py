@@ -40,12 +40,6 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {_control(file, "Package"): file for file in folder.glob("*.deb")}
 
 
-@pytest.fixture(scope="module")
-def package(packages: dict[str, Path]) -> Path:
-    """Return the engine's package."""
-    return packages["fio-engine-nfsmulti"]
-
-
 @pytest.fixture
 def unpacked(packages: dict[str, Path], tmp_path: Path) -> Path:
     """Return the folder in which both packages are unpacked."""
@@ -58,21 +52,21 @@ def _control(package: Path, field: str) -> str:
     return run(["dpkg-deb", "-f", str(package), field], timeout=_SECONDS).check().stdout.strip()
 
 
-def test_it_needs_the_very_fio_that_it_was_built_for(package: Path) -> None:
+def test_packages_need_the_very_fio_and_each_other(packages: dict[str, Path]) -> None:
+    """And a later commit has a later version."""
     asked = ["dpkg-query", "-W", "-f", "${Version}", "fio"]
-    version = run(asked, timeout=_SECONDS).check().stdout
-    needs = _control(package, "Depends").split(", ")
-    assert f"fio (= {version})" in needs
+    fio = run(asked, timeout=_SECONDS).check().stdout
+    engine, harness = packages["fio-engine-nfsmulti"], packages["nfsmulti"]
+    needs, version = _control(engine, "Depends").split(", "), _control(engine, "Version")
+    assert f"fio (= {fio})" in needs
     assert any(need.startswith("libnfs") for need in needs)
-
-
-def test_a_later_commit_has_a_later_version(package: Path) -> None:
+    assert _control(harness, "Version") == version
+    needs = _control(harness, "Depends").split(", ")
+    assert {f"fio-engine-nfsmulti (= {version})", "python3-rich"} <= set(needs)
     asked = ["git", "-C", str(ROOT), "log", "-1", "--format=%ct", "--", "."]
-    seconds = run(asked, timeout=_SECONDS).stdout
-    if not seconds:
-        pytest.skip("no checkout: the packages' version has no commit")
-    committed = datetime.fromtimestamp(int(seconds), UTC)
-    assert f"+git{committed:%Y%m%d.%H%M%S}+fio" in _control(package, "Version")
+    if seconds := run(asked, timeout=_SECONDS).stdout:  # this is a checkout
+        committed = datetime.fromtimestamp(int(seconds), UTC)
+        assert f"+git{committed:%Y%m%d.%H%M%S}+fio" in version
 
 
 def test_fio_finds_the_engine_by_name(unpacked: Path, tmp_path: Path) -> None:
@@ -113,14 +107,6 @@ def test_links_of_its_documents_resolve(unpacked: Path) -> None:
     for page in pages:
         for target in re.findall(r"\]\(([^)\s#:]+)[)#]", page.read_text()):
             assert (docs / target).exists(), f"{page.name}: {target}"
-
-
-def test_the_harness_needs_the_engine_of_its_version(packages: dict[str, Path]) -> None:
-    harness = packages["nfsmulti"]
-    version = _control(harness, "Version")
-    assert version == _control(packages["fio-engine-nfsmulti"], "Version")
-    needs = _control(harness, "Depends").split(", ")
-    assert {f"fio-engine-nfsmulti (= {version})", "python3-rich"} <= set(needs)
 
 
 def _asked(unpacked: Path, folder: Path, asked: str) -> str:
