@@ -123,10 +123,9 @@ def _draw_cost(axes: Axes) -> None:
 def cost_ratios() -> list[tuple[str, Ratio]]:
     """Return our CPU per operation over fio's nfs engine's, of each case on one connection."""
     return [
-        (one.workload.replace(", depth ", ", d"), ratio)
+        (one.workload.replace(", depth ", ", d"), one.cpu)
         for one in cost.pairs_of(_reference("client-cost"))
         if one.beside == cost.PEER and "connections" not in one.workload
-        if (ratio := one.ratio("cpu"))
     ]
 
 

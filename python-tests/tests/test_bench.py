@@ -42,7 +42,7 @@ from nfsmulti.screen import laid_out
 from nfsmulti.summary import Cell, Figures, Server, Status, Summary
 from nfsmulti.texts import Table
 
-_SHORT = Timing(0.3, 0.0, 1)
+_SHORT = Timing(0.3, 0.0)
 
 
 # --- cases ---

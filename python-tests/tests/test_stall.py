@@ -100,7 +100,7 @@ def test_one_clock_alone_compares_nothing(tmp_path: Path) -> None:
 
 def test_the_sink_stalls_and_sleeps_as_servers_do(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
-    monkeypatch.setattr(command, "measure", lambda *words: given.extend(words))
+    monkeypatch.setattr(command, "measure", lambda *words, **_: given.extend(words))
     call_harness("bench", "stall").check()
     *_, place, about = given
     assert about["pool"] == "nfs-sink --stall 500:5000"

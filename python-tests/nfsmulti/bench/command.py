@@ -10,12 +10,12 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from nfsmulti.bench import cost, stall
-from nfsmulti.bench.cost import Case, Timing
+from nfsmulti.bench.cost import Case
 from nfsmulti.bench.sink import Sink
 from nfsmulti.errors import HarnessError
 from nfsmulti.kept import own_folder
@@ -33,51 +33,27 @@ from nfsmulti.summary import Cell, Server
 _out = Screen(soft_wrap=True)
 _SEED = 1  # of the order, in which the engines of a workload follow each other
 _Case = TypeVar("_Case", bound=Case)
+_TOPOLOGY = Path("/sys/devices/system/cpu")
+_REPEATS, _QUICK_REPEATS = 5, 3
 
 
-# --- what a bench is told ---
+# --- what a bench runs, and on which processors ---
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """What every bench is told."""
-
-    quick: bool
-    repeat: int | None
-    results: Path | None
-    case: Sequence[str] | None
-    listed: bool
-
-    @property
-    def timing(self) -> Timing:
-        """How long and how often each case is run."""
-        timing = cost.QUICK if self.quick else cost.FULL
-        return dataclasses.replace(timing, repeats=self.repeat or timing.repeats)
-
-    def chosen(self, cases: Sequence[_Case]) -> list[_Case]:
-        """Choose from these cases; --list ends here."""
-        found = choose(cases, self.case or [])
-        if self.listed:
-            print(*(case.name for case in found), sep="\n")
-            raise SystemExit(0)
-        return found
-
-
-def choose(cases: Sequence[_Case], patterns: Sequence[str]) -> list[_Case]:
+def choose(cases: Sequence[_Case], patterns: Sequence[str], *, listed: bool = False) -> list[_Case]:
     """Return the cases whose name is, or matches, one of `patterns`; all where there is none.
 
-    Raises HarnessError for a pattern that no case matches.
+    Raises HarnessError for a pattern that no case matches. With `listed` it ends with their names.
     """
     found = {one: fnmatch.filter([case.name for case in cases], one) for one in patterns}
     for pattern, names in found.items():
         if not names:
             raise HarnessError(f"--case '{pattern}' matches no case", "--list shows their names")
-    return [case for case in cases if not found or any(case.name in one for one in found.values())]
-
-
-# --- processors ---
-
-_TOPOLOGY = Path("/sys/devices/system/cpu")
+    chosen = [case for case in cases if not found or case.name in chain(*found.values())]
+    if listed:
+        print(*(case.name for case in chosen), sep="\n")
+        raise SystemExit(0)
+    return chosen
 
 
 class Cores(NamedTuple):
@@ -89,12 +65,12 @@ class Cores(NamedTuple):
 
 def choose_cores() -> Cores:
     """Choose among the processors that we may use. Raises HarnessError where they are one core."""
-    core = {cpu: _core(cpu) for cpu in sorted(os.sched_getaffinity(0))}
-    client = min(core)
-    for other in core:
-        if core[other] != core[client]:
-            return Cores(client, other)
-    raise HarnessError("client and server need a core each, and there is only one")
+    first: dict[str, int] = {}
+    for cpu in sorted(os.sched_getaffinity(0)):
+        first.setdefault(_core(cpu), cpu)
+    if len(first) < len(Cores._fields):
+        raise HarnessError("client and server need a core each, and there is only one")
+    return Cores(*[*first.values()][:2])
 
 
 def _core(cpu: int) -> str:
@@ -123,7 +99,8 @@ def peer_fio(say: Callable[[str], None]) -> Path:
     distribution's libnfs; `say` tells of the work.
     """
     installed = Path(find("fio"))
-    if _has_engine(installed):
+    engines = run([str(installed), "--enghelp"], timeout=_ASK_SECONDS).stdout
+    if re.search(r"^\s*nfs\s*$", engines, re.MULTILINE):
         return installed
     if not any(_PEERS.glob("*/fio")):
         say("fetching the source of the installed fio and building its nfs engine, once")
@@ -159,16 +136,6 @@ def other_engine(file: Path) -> tuple[str, Path]:
         why = re.search(r"^nfsmulti: (.*?)(;|$)", said.stderr, re.MULTILINE)
         what = why[1] if why else "fio does not load it"
     raise HarnessError(f"--engine {shown(file)}: {what}", "name one that is compiled for this fio")
-
-
-def fingerprint(build: Path) -> str:
-    """Tell a build from others, as "sha256 2c26b46b68ff"."""
-    return f"sha256 {hashlib.sha256(build.read_bytes()).hexdigest()[:12]}"
-
-
-def _has_engine(fio: Path) -> bool:
-    engines = run([str(fio), "--enghelp"], timeout=_ASK_SECONDS).stdout
-    return re.search(r"^\s*nfs\s*$", engines, re.MULTILINE) is not None
 
 
 # --- where fio runs: on a core of its own ---
@@ -228,25 +195,28 @@ class OnSink(Target):
 
 def measure(
     name: str,
-    options: Options,
     specs: Sequence[CellSpec],
     place: OnSink,
     about: Mapping[str, Any],
+    *,
+    quick: bool,
+    repeat: int | None,
+    results: Path | None,
 ) -> None:
     """Run all cells, write what was found with its page, and show the answer.
 
     `about` is the summary's place. Ends the process with status 1 where a cell failed.
     """
-    cells = ordered(specs, options.timing.repeats, _SEED, "workload")
+    repeats = repeat or (_QUICK_REPEATS if quick else _REPEATS)
     plan = Plan(
         scenario=name,
-        quick=options.quick,
+        quick=quick,
         started=now_text(),
         command=shlex.join([COMMAND, *sys.argv[1:]]),
         seed=_SEED,
-        cells=cells,
+        cells=ordered(specs, repeats, _SEED, "workload"),
     )
-    with own_folder(options.results, RESULTS / name) as folder:
+    with own_folder(results, RESULTS / name) as folder:
         record = Record.begin(folder, plan, dict(about))
         write_machine(folder)
         runner.carry_out(record, _out, make=lambda: place)
@@ -255,28 +225,27 @@ def measure(
         raise SystemExit(1)
 
 
-def client_cost(engine: Path | None, **given: Any) -> None:
+def client_cost(
+    engine: Path | None, case: Sequence[str] | None, *, listed: bool, quick: bool, **given: Any
+) -> None:
     """Measure beside fio's own nfs engine, and an engine of the user's, run by run."""
-    options = Options(**given)
-    cases = options.chosen(cost.CLIENT_COST)
+    cases = choose(cost.CLIENT_COST, case or (), listed=listed)
     other = dict([other_engine(engine)] if engine else [])
     place = OnSink(choose_cores())
-    plain = cost.OTHER not in other and any(
-        not case.version and not case.operation for case in cases
-    )
-    peer = peer_fio(_out.print) if plain else None
+    peer = peer_fio(_out.print) if cost.OTHER not in other and any(c.plain for c in cases) else None
     about = place.about
     for name, file in other.items():
-        about[name] = f"{shown(file)} ({fingerprint(file)})"
-    specs = [spec for case in cases for spec in cost.client_cost(case, options.timing, peer, other)]
-    measure("client-cost", options, specs, place, about)
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()[:12]  # tells a build from others
+        about[name] = f"{shown(file)} (sha256 {digest})"
+    timing = cost.QUICK if quick else cost.FULL
+    specs = [spec for one in cases for spec in cost.client_cost(one, timing, peer, other)]
+    measure("client-cost", specs, place, about, quick=quick, **given)
 
 
-def stalling(**given: Any) -> None:
+def stalling(case: Sequence[str] | None, *, listed: bool, quick: bool, **given: Any) -> None:
     """Measure the latency of a server that stalls, by the arrival clock and by fio's rate."""
-    options = Options(**given)
-    cases = options.chosen(stall.CASES)
+    cases = choose(stall.CASES, case or (), listed=listed)
     place = OnSink(choose_cores(), sleeps=True, more=stall.SINK)
-    seconds = stall.QUICK_SECONDS if options.quick else stall.SECONDS
-    specs = [stall.spec(case, seconds) for case in cases]
-    measure("stall", options, specs, place, place.about)
+    seconds = stall.QUICK_SECONDS if quick else stall.SECONDS
+    specs = [stall.spec(one, seconds) for one in cases]
+    measure("stall", specs, place, place.about, quick=quick, **given)

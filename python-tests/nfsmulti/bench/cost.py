@@ -11,12 +11,12 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 from nfsmulti import texts
 from nfsmulti.report import cells, charts, measures
 from nfsmulti.report.answer import KINDS, MOST_ROWS, Answer, varying
-from nfsmulti.report.measures import Take
+from nfsmulti.report.measures import CPU, Take
 from nfsmulti.report.story import Plot, Report, Section, Told
 from nfsmulti.scenario import FOR_HARNESS, CellSpec, timed
 from nfsmulti.stats import Ratio
@@ -32,8 +32,6 @@ from nfsmulti.units import parse_size
 OURS, PEER, YARDSTICK, IO_URING = "nfsmulti", "fio nfs", "plain sockets", "io_uring"
 OTHER = "other engine"
 SINGLE, V3, DATA = "one connection", "NFSv3", "READ"
-# Ratios of CPU time per operation, of operations per second and of latency.
-Figure = Literal["cpu", "rate", "p50"]
 
 
 @dataclass(frozen=True)
@@ -55,13 +53,17 @@ class Case:
     @property
     def name(self) -> str:
         """A name in fio's words, such as "randread 4k d32", "… c4" or "… v4.1"."""
-        what = [self.operation] if self.operation else [self.rw, self.bs]
-        words = [*what, f"d{self.depth}"]
-        if self.connections > 1:
-            words.append(f"c{self.connections}")
-        if self.version:
-            words.append(f"v{self.version}")
-        return " ".join(words)
+        more = [
+            f"d{self.depth}",
+            f"c{self.connections}" if self.connections > 1 else "",
+            f"v{self.version}" if self.version else "",
+        ]
+        return " ".join(filter(None, [self.operation or f"{self.rw} {self.bs}", *more]))
+
+    @property
+    def plain(self) -> bool:
+        """Whether other engines have it: NFSv3's data."""
+        return not self.version and not self.operation
 
     @property
     def words(self) -> str:
@@ -93,7 +95,7 @@ CLIENT_COST = (
     Case("read", "64k", 8, version="4.1"),
     Case("randread", "4k", 32, operation="getattr"),
 )
-_ORDER = {case.words: at for at, case in enumerate(CLIENT_COST)}
+_WORKLOADS = [case.words for case in CLIENT_COST]
 
 # --- what fio runs ---
 
@@ -107,17 +109,14 @@ _TRIES = 3  # for they may hang at their beginning, too
 Options = dict[str, Factor | None]
 
 
-@dataclass(frozen=True)
-class Timing:
-    """How many seconds a run is measured, after how long a start; and how often it is repeated."""
+class Timing(NamedTuple):
+    """How many seconds a run is measured, after how long a start."""
 
     seconds: float
     ramp: float
-    repeats: int
 
 
-FULL = Timing(5.0, 0.5, 5)
-QUICK = Timing(1.0, 0.2, 3)
+FULL, QUICK = Timing(5.0, 0.5), Timing(1.0, 0.2)
 
 
 def client_cost(
@@ -131,10 +130,9 @@ def client_cost(
     found = [_ours(case, timing, OURS, case)]
     if other := engines.get(OTHER):
         return [*found, _ours(case, timing, OTHER, case, {"ioengine": f"external:{other}"})]
-    plain = not case.version and not case.operation
-    if peer and plain:
+    if peer and case.plain:
         found.append(_peer(case, timing, peer))
-    if (other := engines.get(YARDSTICK)) and plain and case.connections == 1:
+    if (other := engines.get(YARDSTICK)) and case.plain and case.connections == 1:
         words: Options = {"ioengine": f"external:{other}", "port": "{port}", "size": "1g"}
         found.append(_spec(case, YARDSTICK, timing, words, client="other"))
     if case.alone:
@@ -205,11 +203,13 @@ def _spec(case: Case, engine: str, timing: Timing, options: Options, **more: Any
 _FULL = 90.0  # per cent of its core that a server which is the limit uses
 _MARK = "*"
 _PER_END = MOST_ROWS // 2
-RATIOS: Mapping[Figure, str] = {"cpu": "CPU per operation", "rate": "IOPS", "p50": "p50"}
+RATIOS = {"CPU per operation": CPU, "IOPS": "IOPS", "p50": "p50 ms"}
+_PLOTTED = {"cpu": "CPU per operation", "rate": "IOPS"}
 _WHOSE = {
     PEER: "fio's nfs engine",
     OTHER: "the other engine",
     IO_URING: "fio's io_uring engine",
+    YARDSTICK: YARDSTICK,
     SINGLE: "one connection's",
     V3: "NFSv3's",
     DATA: "a READ's",
@@ -218,12 +218,17 @@ _WHOSE = {
 
 @dataclass(frozen=True)
 class Pair:
-    """The cells of our engine on a workload, and of another beside it."""
+    """The cells of our engine on a workload, and of another beside it.
+
+    `cost` is how their CPU time per operation is taken, `cpu` the ratio of ours to theirs.
+    """
 
     workload: str
     beside: str
     ours: Sequence[Cell]
     theirs: Sequence[Cell]
+    cost: Take
+    cpu: Ratio
 
     @property
     def is_full(self) -> bool:
@@ -236,43 +241,25 @@ class Pair:
         """The workload, marked where the server's core was the limit."""
         return f"{self.workload}{_MARK if self.is_full else ''}"
 
-    @property
-    def cost(self) -> Take:
-        """How CPU time per operation is taken."""
-        return cells.cpu_measure([*self.ours, *self.theirs])
-
-    def ratio(self, figure: Figure) -> Ratio | None:
-        """Return a figure of ours as a ratio to theirs; None where no repeat has both."""
-        figures: dict[str, Take] = {
-            "cpu": self.cost,
-            "rate": measures.IOPS,
-            "p50": measures.MEASURES["p50 ms"],
-        }
-        return cells.ratio(self.ours, self.theirs, figures[figure])
-
-    def value(self) -> float:
-        """Return the ratio of CPU time per operation, by which workloads are ranked."""
-        ratio = self.ratio("cpu")
-        return ratio.value if ratio else 0.0
+    def ratio(self, figure: str) -> Ratio | None:
+        """Return one of RATIOS; None where no repeat has both."""
+        take = self.cost if RATIOS[figure] == CPU else measures.MEASURES[RATIOS[figure]]
+        return cells.ratio(self.ours, self.theirs, take)
 
 
 def pairs_of(summary: Summary) -> list[Pair]:
     """Return all that can be compared, in the order of the cases."""
-    found = []
-    for workload in cells.levels(summary.done, "workload"):
+    found, workloads = [], [*map(str, cells.levels(summary.done, "workload"))]
+    for workload in workloads:
         own = cells.at(summary.done, {"workload": workload})
-        ours = [cell for cell in own if cell.factors["engine"] == OURS]
-        for engine in sorted(map(str, cells.levels(own, "engine")), key=_rank):
-            theirs = [cell for cell in own if cell.factors["engine"] == engine]
-            pair = Pair(str(workload), engine, ours, theirs)
-            if engine != OURS and pair.ratio("cpu"):
-                found.append(pair)
-    return sorted(found, key=lambda one: _ORDER.get(one.workload, len(_ORDER)))
-
-
-def _rank(engine: str) -> int:
-    known = (PEER, OTHER, IO_URING, YARDSTICK, SINGLE, V3, DATA)
-    return known.index(engine) if engine in known else len(known)
+        ours = cells.at(own, {"engine": OURS})
+        for engine in map(str, cells.levels(own, "engine")):
+            theirs = cells.at(own, {"engine": engine})
+            cost = cells.cpu_measure([*ours, *theirs])
+            if engine != OURS and (cpu := cells.ratio(ours, theirs, cost)):
+                found.append(Pair(workload, engine, ours, theirs, cost, cpu))
+    order = [*_WORKLOADS, *workloads], [*_WHOSE, *(one.beside for one in found)]
+    return sorted(found, key=lambda one: (order[0].index(one.workload), order[1].index(one.beside)))
 
 
 def _tell(summary: Summary) -> Told:
@@ -281,10 +268,12 @@ def _tell(summary: Summary) -> Told:
         return Told(Answer("No other engine has run beside nfsmulti: nothing can be compared."))
     chief = pairs[0].beside
     held = [one for one in pairs if one.beside == chief]
-    sections = [Section("Plots", plots=_plots(held))]
     first = {cell.factors["engine"]: cell.command for cell in reversed(summary.done)}
-    sections += [
-        Section("Ratios to other engines", tables=[_ratios(pairs)], folded=True),
+    rows = [[one.workload, one.beside, *map(texts.ratio, map(one.ratio, RATIOS))] for one in pairs]
+    ratios = Table(["", "beside", *RATIOS], rows, text_columns=2)
+    sections = [
+        Section("Plots", plots=[_plot(held, *one) for one in _PLOTTED.items()]),
+        Section("Ratios to other engines", tables=[ratios], folded=True),
         Section("The command of each engine", lines=[*first.values()], folded=True),
     ]
     caveats = [_SINK] if summary.scenario == "client-cost" else []
@@ -299,10 +288,9 @@ def _tell(summary: Summary) -> Told:
 
 
 def _headline(held: Sequence[Pair], whose: str) -> str:
-    values = sorted(100 * one.value() for one in held)
+    values = sorted(100 * one.cpu.value for one in held)
     found = " to ".join(dict.fromkeys(f"{one:.0f}" for one in (values[0], values[-1])))
-    ratios = [one.ratio("cpu") for one in held]
-    same = sum(bool(one and one.spans_one) for one in ratios)
+    same = sum(bool(one.cpu.spans_one) for one in held)
     what, unsure = held[0].workload, "; no measurable difference"
     if len(held) > 1:
         whose = f"{whose} (median {statistics.median(values):.0f} %)"
@@ -314,7 +302,7 @@ def _answer_table(pairs: Sequence[Pair], held: Sequence[Pair]) -> Table:
     """Show all pairs, or else those beside the first engine, or the ends of these."""
     title = ""
     if len(pairs) > MOST_ROWS:
-        pairs = sorted(held, key=Pair.value)
+        pairs = sorted(held, key=lambda one: one.cpu.value)
     if len(pairs) > MOST_ROWS:
         title = f"{_PER_END} lowest and {_PER_END} highest of {len(pairs)}"
         pairs = [*pairs[:_PER_END], *pairs[-_PER_END:]]
@@ -324,42 +312,33 @@ def _answer_table(pairs: Sequence[Pair], held: Sequence[Pair]) -> Table:
         [
             one.marked,
             one.beside,
-            texts.times(one.ratio("cpu")),
+            texts.times(one.cpu),
             *(texts.measured(cells.sample(side, one.cost)) for side in (one.ours, one.theirs)),
-            texts.times(one.ratio("rate")),
+            texts.times(one.ratio("IOPS")),
         ]
         for one in pairs
     ]
     return dataclasses.replace(varying(headings, rows, 2), title=title)
 
 
-def _ratios(pairs: Sequence[Pair]) -> Table:
+def _plot(held: Sequence[Pair], name: str, figure: str) -> Plot:
+    what = f"{figure}, nfsmulti ÷ {held[0].beside}"
+    caption = (
+        f"{what}, with 95 % intervals. Triangles are better, squares worse, circles not shown"
+        " to be either."
+    )
     rows = [
-        [one.workload, one.beside, *(texts.ratio(one.ratio(figure)) for figure in RATIOS)]
-        for one in pairs
+        (one.marked, ratio, _says(ratio, more_is_better=figure == "IOPS"))
+        for one in held
+        if (ratio := one.ratio(figure))
     ]
-    return Table(["", "beside", *RATIOS.values()], rows, text_columns=2)
+    return Plot(name, caption, charts.ratios(rows, 0, what.replace("÷", "/")))
 
 
-def _plots(held: Sequence[Pair]) -> list[Plot]:
-    plots = []
-    figures: Sequence[Figure] = ("cpu", "rate")
-    for figure in figures:
-        what = f"{RATIOS[figure]}, nfsmulti ÷ {held[0].beside}"
-        caption = (
-            f"{what}, with 95 % intervals. Triangles are better, squares worse, circles not shown"
-            " to be either."
-        )
-        found = [(one.marked, ratio) for one in held if (ratio := one.ratio(figure))]
-        rows = [(name, ratio, _says(ratio, figure)) for name, ratio in found]
-        plots.append(Plot(figure, caption, charts.ratios(rows, 0, what.replace("÷", "/"))))
-    return plots
-
-
-def _says(ratio: Ratio, figure: Figure) -> str:
+def _says(ratio: Ratio, *, more_is_better: bool) -> str:
     if ratio.spans_one is not False:
         return ""
-    return "better" if (ratio.value > 1) == (figure == "rate") else "worse"
+    return "better" if (ratio.value > 1) == more_is_better else "worse"
 
 
 _RATIO = "A ratio is nfsmulti's figure ÷ the other engine's, run by run, with its 95 % interval."
