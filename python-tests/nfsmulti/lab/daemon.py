@@ -17,7 +17,7 @@ class Daemon:
     """The program `argv`, which `name` stands for in messages.
 
     What it prints goes to the file `output`, and what else it says to `log`, if that is another.
-    It is up when `ready` says so. `started` is told of each new process.
+    It is up when `ready` says so. `started` is told of each new process, by whoever sets it.
     """
 
     def __init__(
@@ -29,11 +29,11 @@ class Daemon:
         *,
         log: Path | None = None,
         env: Mapping[str, str] | None = None,
-        started: Callable[[Process], None] = lambda _: None,
     ):
         self.name, self.output, self.log = name, output, log or output
-        self._argv, self._ready, self._env, self._started = argv, ready, env, started
+        self._argv, self._ready, self._env = argv, ready, env
         self.process: Process | None = None
+        self.started: Callable[[Process], None] = lambda _: None
 
     def __enter__(self) -> Self:
         try:
@@ -66,7 +66,7 @@ class Daemon:
             return
         with self.output.open("wb") as output:
             self.process = Process(self._argv, env=self._env, stdout=output, stderr=output)
-        self._started(self.process)
+        self.started(self.process)
         if not self.process.comes_up(self._ready, _UP_SECONDS):
             self.kill()
             raise self.failed(f"{self.name} did not start")

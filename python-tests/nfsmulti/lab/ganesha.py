@@ -4,14 +4,14 @@
 import functools
 import re
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab.daemon import Daemon
 from nfsmulti.lab.kerberos import KERBEROS_FLAVORS, Kdc
-from nfsmulti.processes import Process, run
+from nfsmulti.processes import run
 
 _MISCONFIGURED = b"config_errs_to_log"  # it leaves out what it does not understand, and goes on
 _BEGUN = re.compile(rb"NFS SERVER INITIALIZED|" + _MISCONFIGURED)
@@ -219,7 +219,6 @@ class Server(Daemon):
         connections: int,
         folder: Path,
         enter: Sequence[str],
-        started: Callable[[Process], None],
     ):
         self.endpoint, self._begin = endpoint, 0
         self._recovery = folder / "recovery"
@@ -238,7 +237,6 @@ class Server(Daemon):
             lambda: bool(_BEGUN.search(self._logged_since(self._begin))),
             log=log,
             env={**kdc.environment, **_NO_REPLAY_CACHE} if kdc else {},
-            started=started,
         )
 
     @property

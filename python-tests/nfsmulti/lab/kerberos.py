@@ -5,12 +5,12 @@ All lies in the lab's folder; no file of the system's is read or written.
 """
 
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from nfsmulti.lab.daemon import Daemon
-from nfsmulti.processes import Process, run
+from nfsmulti.processes import run
 
 REALM = "NFSMULTI.TEST"
 SERVER_NAME = "server.test"  # every server has a key by this name too, which need not resolve
@@ -108,7 +108,6 @@ class Kdc(Daemon):
         hosts: Sequence[str],
         folder: Path,
         enter: Sequence[str],
-        started: Callable[[Process], None] = lambda _: None,
     ):
         self.config = config
         self.principal = f"alice@{REALM}"
@@ -136,7 +135,6 @@ class Kdc(Daemon):
             lambda: _READY in self.log.read_bytes(),
             log=folder / "kdc.log",
             env=self.admin,
-            started=started,
         )
 
     def start(self) -> None:

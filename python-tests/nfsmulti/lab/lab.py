@@ -294,22 +294,28 @@ class Lab:
         for program in ("ganesha.nfsd", *network, *rpcbind, *nft, *realm, *tls):
             find(program)
         with contextlib.ExitStack() as undo:
-            self._claim(undo)
+            undo.callback(self.stop)
+            self._claim()
             if not self.config.local:
                 self.network.create(self.config.addresses)
                 self.limit(self.config.limits)
             if not memory:
-                self._start_rpcbind(undo)
+                self._start_rpcbind()
             # Another local lab would find the same ports free until our servers listen there.
             with _port_lock() if self.config.local else contextlib.nullcontext():
                 if self.config.kerberos:
-                    self._start_kdc(self.config.kerberos, undo)
-                self._start_servers(undo)
+                    self._start_kdc(self.config.kerberos)
+                self._start_servers()
                 if tls:
-                    self._start_tls(undo)
+                    self._start_tls()
             self._describe()
-            self._cleanup = undo.pop_all()
+            undo.pop_all()
         return self
+
+    def _up(self, name: str, daemon: Daemon) -> None:
+        """Start a daemon until the lab's end, and write down each of its processes."""
+        daemon.started = functools.partial(self._note, name)
+        self._cleanup.enter_context(daemon)
 
     def stop(self) -> None:
         """Take everything down; a lab that does not run is no error."""
@@ -412,16 +418,16 @@ class Lab:
         variables = {**self.environment, **(env or {})}
         return run(self.command(argv), timeout=timeout, env=variables, cwd=cwd)
 
-    def _claim(self, undo: contextlib.ExitStack) -> None:
+    def _claim(self) -> None:
         """Write the state down, so that whatever follows can be removed by anyone."""
         with labs_lock():
             remove_leftovers()
             if self.folder.exists():
                 raise HarnessError(f"a lab '{self.id}' exists already", "./nfsmulti lab stop")
             self.state.write()
-        undo.callback(self.state.remove)
+        self._cleanup.callback(self.state.remove)
 
-    def _start_rpcbind(self, undo: contextlib.ExitStack) -> None:
+    def _start_rpcbind(self) -> None:
         """Start the lab's own rpcbind, which holds the mount namespace open for the servers."""
         lines = ["mount -t tmpfs -o mode=755 tmpfs /run", "mkdir /run/etc"]
         for name, size in self.config.volumes.items():
@@ -430,33 +436,31 @@ class Lab:
         lines += [_MTAB, "exec rpcbind -f"]
         unshare = ["unshare", "--mount", "--propagation=slave"]
         unshare += ["--net"] if self.config.local else []
-        rpcbind = Daemon(
+        self._anchor = rpcbind = Daemon(
             "the lab's rpcbind",
             [*self._at_server, *unshare, "--", "sh", "-ec", "\n".join(lines)],
             self.folder / "rpcbind.out",
             lambda: _listens(f"/proc/{rpcbind.pid}/root/run/rpcbind.sock"),
             env={"PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"},
-            started=functools.partial(self._note, "rpcbind"),
         )
-        self._anchor = undo.enter_context(rpcbind)
+        self._up("rpcbind", rpcbind)
 
-    def _start_kdc(self, config: Kerberos, undo: contextlib.ExitStack) -> None:
+    def _start_kdc(self, config: Kerberos) -> None:
         address = self._addresses()[0]
         (port,) = free_ports(address, [_KDC_PORT]) if self.config.local else [_KDC_PORT]
-        kdc = Kdc(
+        self._kdc = kdc = Kdc(
             config,
             address,
             port,
             hosts=self._all_addresses(),
             folder=self.folder / "kdc",
             enter=self._at_server,
-            started=functools.partial(self._note, "kdc"),
         )
-        self._kdc = undo.enter_context(kdc)
+        self._up("kdc", kdc)
         self.state.variables |= kdc.environment
         self.state.options |= kdc.options
 
-    def _start_servers(self, undo: contextlib.ExitStack) -> None:
+    def _start_servers(self) -> None:
         """Start one server after the other: two at once would spoil each other's registration."""
         enter = self._at_server
         if self._anchor is not None:
@@ -473,11 +477,11 @@ class Lab:
                 connections=self.config.connections,
                 folder=self.folder / name,
                 enter=enter,
-                started=functools.partial(self._note, name),
             )
-            self.servers.append(undo.enter_context(server))
+            self._up(name, server)
+            self.servers.append(server)
 
-    def _start_tls(self, undo: contextlib.ExitStack) -> None:
+    def _start_tls(self) -> None:
         ports = {}
         for number, address in enumerate(self._all_addresses()):
             (port,) = free_ports(address, [_TLS_PORT]) if self.config.local else [_TLS_PORT]
@@ -487,9 +491,8 @@ class Lab:
             takes=self.config.xprtsec.split(":"),
             folder=self.folder / "tls",
             enter=self._at_server,
-            started=functools.partial(self._note, "tls"),
         )
-        undo.enter_context(tls)
+        self._up("tls", tls)
         self._tls_ports = {address: port for address, (port, _) in ports.items()}
         self.state.options |= tls.options
 

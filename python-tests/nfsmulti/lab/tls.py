@@ -5,7 +5,7 @@ The certificates are an authority's, and those that it or another one signs.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import ip_address
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from nfsmulti.lab.daemon import Daemon
 from nfsmulti.paths import PYTHON_TESTS
-from nfsmulti.processes import Process, run
+from nfsmulti.processes import run
 
 _SECONDS = 60.0
 _NEW = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
@@ -125,7 +125,6 @@ class Tls(Daemon):
         takes: Sequence[str],
         folder: Path,
         enter: Sequence[str],
-        started: Callable[[Process], None],
     ):
         folder.mkdir()
         made = Certificates(folder, names=[NAME, *ports])
@@ -139,5 +138,4 @@ class Tls(Daemon):
             folder / "proxy.out",
             lambda: _READY in self.output.read_bytes(),
             env={"PYTHONPATH": str(PYTHON_TESTS)},
-            started=started,
         )
