@@ -53,7 +53,7 @@ class Client:
         return result
 
     def start(self, version: str = "4.1", **options: Option) -> FioProcess:
-        words = {"pool": self.path(version), **self.lab.options, **options}
+        words = {"pool": self.path(version), **self.lab.state.options, **options}
         return self._fio.start(env=self.environment, **words)
 
     def ended(self, process: FioProcess) -> FioResult:

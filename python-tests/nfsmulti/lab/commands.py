@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -170,20 +169,12 @@ def _explain(state: LabState) -> None:
 _STOP_SECONDS = 20.0
 
 
-@dataclass(frozen=True)
-class _Held:
-    """What the process in the background is to hold."""
-
-    config: LabConfig
-    lab_id: str | None
-
-
 def hold(config: LabConfig, lab_id: str | None) -> LabState:
     """Start a lab that stays until it is stopped. Raises HarnessError where it does not start."""
-    wanted = json.dumps(_Held(config, lab_id), default=vars)
+    wanted = [json.dumps(config, default=vars), *([lab_id] if lab_id else [])]
     # A program of its own: a fork would keep the marks of those who have started us.
     holder = subprocess.Popen(
-        [sys.executable, "-m", __name__, wanted],
+        [sys.executable, "-m", __name__, *wanted],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -208,11 +199,12 @@ def hold(config: LabConfig, lab_id: str | None) -> LabState:
 
 
 def _held() -> None:
-    """Hold a lab until SIGTERM. Our argument says which, our output how it started."""
+    """Hold a lab until SIGTERM. Our arguments say which, our output how it started."""
     end_politely()
-    wanted = typed.read(_Held, json.loads(sys.argv[1]))
+    config, *lab_id = sys.argv[1:]
+    wanted = typed.read(LabConfig, json.loads(config))
     try:
-        with Lab(wanted.config, lab_id=wanted.lab_id, held=True) as lab:
+        with Lab(wanted, lab_id="".join(lab_id), held=True) as lab:
             _report(id=lab.id)
             while True:
                 signal.pause()

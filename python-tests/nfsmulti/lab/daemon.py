@@ -31,7 +31,7 @@ class Daemon:
         env: Mapping[str, str] | None = None,
     ):
         self.name, self.output, self.log = name, output, log or output
-        self._argv, self._ready, self._env = argv, ready, env
+        self._argv, self._ready, self._env, self._begin = argv, ready, env, 0
         self.process: Process | None = None
         self.started: Callable[[Process], None] = lambda _: None
 
@@ -65,11 +65,16 @@ class Daemon:
             self.resume()
             return
         with self.output.open("wb") as output:
+            self._begin = self.log.stat().st_size if self.log.exists() else 0
             self.process = Process(self._argv, env=self._env, stdout=output, stderr=output)
         self.started(self.process)
         if not self.process.comes_up(self._ready, _UP_SECONDS):
             self.kill()
             raise self.failed(f"{self.name} did not start")
+
+    def logged(self) -> bytes:
+        """Return what is new in its log since it was started."""
+        return self.log.read_bytes()[self._begin :] if self.log.exists() else b""
 
     def failed(self, what: str) -> HarnessError:
         """Return an error with its last words."""

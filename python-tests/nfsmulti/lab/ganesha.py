@@ -220,11 +220,10 @@ class Server(Daemon):
         folder: Path,
         enter: Sequence[str],
     ):
-        self.endpoint, self._begin = endpoint, 0
+        self.endpoint = endpoint
         self._recovery = folder / "recovery"
         self._recovery.mkdir(parents=True)
         log, file = folder / "ganesha.log", folder / "ganesha.conf"
-        log.touch()
         file.write_text(
             _configuration(endpoint, exports, volumes, lease, self._recovery, kdc, connections),
             errors="surrogateescape",
@@ -234,7 +233,7 @@ class Server(Daemon):
             f"nfs-ganesha on {endpoint.address}",
             [*enter, "ganesha.nfsd", "-F", *files],
             folder / "ganesha.out",
-            lambda: bool(_BEGUN.search(self._logged_since(self._begin))),
+            lambda: bool(_BEGUN.search(self.logged())),
             log=log,
             env={**kdc.environment, **_NO_REPLAY_CACHE} if kdc else {},
         )
@@ -257,21 +256,14 @@ class Server(Daemon):
             self._start_once()
 
     def _start_once(self) -> None:
-        if not self.running:
-            self._begin = self.log.stat().st_size
         super().start()
-        if _MISCONFIGURED in self._logged_since(self._begin):
+        if _MISCONFIGURED in self.logged():
             self.kill()
             raise self.failed(f"{self.name} did not start")
 
     def said(self) -> str:
         """Return what it wrote besides its log, and what it complains of there, or all of that."""
-        logged = self._logged_since(self._begin)
+        logged = self.logged()
         lines = [line for line in logged.splitlines() if _COMPLAINT.search(line)]
         complaints = self.output.read_bytes() + b"\n".join(lines)
         return (complaints.strip() or logged).decode(errors="replace")
-
-    def _logged_since(self, begin: int) -> bytes:
-        with self.log.open("rb") as log:
-            log.seek(begin)
-            return log.read()

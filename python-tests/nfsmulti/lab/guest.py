@@ -180,8 +180,12 @@ def run_in_guest(
     MissingError where a component is not installed, HarnessError where the guest fails or is late.
     """
     machine = Machine()
+    kerberos = (*PROGRAMS, "rpc.svcgssd", "rpc.gssd") if config.sec != "sys" else ()
+    for program in (*kerberos, *(["openssl"] if config.xprtsec != "none" else [])):
+        find(program)
     if config.secured:
-        command = _secured(command, config)
+        inside = [sys.executable, "-m", "nfsmulti.lab.kernel_security", config.sec, config.xprtsec]
+        command = [*inside, *command]
     streams = (stdout or sys.stdout.buffer, stderr or sys.stderr.buffer)
     variables = {**os.environ, **_environment(config), **(env or {})}
     variables[_DESCRIBED] = machine.described(config.cpus)
@@ -220,14 +224,6 @@ def _boot(
         ):
             guest = _Guest(folder, process, list(zip((out, err), to, strict=True)))
             return guest.follow(config.timeout, config.silence)
-
-
-def _secured(command: Sequence[str], config: GuestConfig) -> list[str]:
-    kerberos = (*PROGRAMS, "rpc.svcgssd", "rpc.gssd") if config.sec != "sys" else ()
-    for program in (*kerberos, *(["openssl"] if config.xprtsec != "none" else [])):
-        find(program)
-    inside = [sys.executable, "-m", "nfsmulti.lab.kernel_security", config.sec, config.xprtsec]
-    return [*inside, *command]
 
 
 class _Guest:

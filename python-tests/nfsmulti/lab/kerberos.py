@@ -132,16 +132,10 @@ class Kdc(Daemon):
             "the lab's KDC",
             [*enter, "krb5kdc", "-n", "-r", REALM, "-P", str(folder / "pid")],
             folder / "kdc.out",
-            lambda: _READY in self.log.read_bytes(),
+            lambda: _READY in self.logged(),
             log=folder / "kdc.log",
             env=self.admin,
         )
-
-    def start(self) -> None:
-        """Start it with an empty log, which tells whether it is up; see Daemon."""
-        if not self.running:
-            self.log.write_bytes(b"")
-        super().start()
 
     def add(self, principal: str, keytab: Path | None = None) -> None:
         """Add a principal, whose key is in `keytab` alone."""

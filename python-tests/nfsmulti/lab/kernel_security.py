@@ -164,7 +164,10 @@ def kernel_tls(folder: Path) -> Iterator[Certificates]:
     settings.write_text("".join(_side(name, pair, made) for name, pair in sides.items()))
     run(["modprobe", "tls"], timeout=_SECONDS).check()
     with Program(["tlshd", "--stderr", "--config", str(settings)], _listens, folder) as tlshd:
-        _mount_once(tlshd, folder / "mount")
+        # The kernel loads what its first handshake needs, which takes an emulated processor long,
+        # and its server closes a connection whose handshake takes more than 5 s.
+        tlshd.mount(folder / "mount", "vers=4.1", "xprtsec=mtls")
+        run(["umount", str(folder / "mount")], timeout=_SECONDS).check()
         yield made
 
 
@@ -177,15 +180,6 @@ def _side(name: str, pair: Pair, made: Certificates) -> str:
     }
     lines = [f"x509.{word} = {file}" for word, file in files.items()]
     return "\n".join([f"[authenticate.{name}]", *lines, ""])
-
-
-def _mount_once(tlshd: Program, folder: Path) -> None:
-    """Let the kernel load what its first handshake needs, which takes an emulated processor long.
-
-    Its server closes a connection whose handshake takes more than 5 s.
-    """
-    tlshd.mount(folder, "vers=4.1", "xprtsec=mtls")
-    run(["umount", str(folder)], timeout=_SECONDS).check()
 
 
 def _listens(pid: int) -> bool:

@@ -234,14 +234,6 @@ def labs_lock() -> AbstractContextManager[None]:
     return locked(LABS / ".lock")
 
 
-def _port_lock() -> AbstractContextManager[None]:
-    """Keep other harnesses of this machine from choosing ports meanwhile.
-
-    Who may not write to /run keeps off those of this checkout.
-    """
-    return locked(_PORT_LOCK if os.access(_PORT_LOCK.parent, os.W_OK) else LABS / ".ports.lock")
-
-
 def _all() -> list[LabState]:
     states = (LabState.read(folder) for folder in sorted(LABS.glob("*/")))
     return [state for state in states if state is not None]
@@ -301,8 +293,10 @@ class Lab:
                 self.limit(self.config.limits)
             if not memory:
                 self._start_rpcbind()
-            # Another local lab would find the same ports free until our servers listen there.
-            with _port_lock() if self.config.local else contextlib.nullcontext():
+            # Another local lab would find the same ports free until our servers listen there. Who
+            # may not write to /run keeps off those of this checkout.
+            lock = _PORT_LOCK if os.access(_PORT_LOCK.parent, os.W_OK) else LABS / ".ports.lock"
+            with locked(lock) if self.config.local else contextlib.nullcontext():
                 if self.config.kerberos:
                     self._start_kdc(self.config.kerberos)
                 self._start_servers()
@@ -396,11 +390,6 @@ class Lab:
     def environment(self) -> dict[str, str]:
         """POOL, NFSMULTI_POOLS with this lab's pools by name, and what Kerberos needs."""
         return self.state.environment
-
-    @property
-    def options(self) -> dict[str, str]:
-        """The options of fio's engine that the lab's security asks for."""
-        return self.state.options
 
     def command(self, argv: Sequence[str]) -> list[str]:
         """Return the command that runs `argv` where clients run."""

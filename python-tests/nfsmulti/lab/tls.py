@@ -136,6 +136,6 @@ class Tls(Daemon):
             "the lab's TLS proxy",
             [*enter, sys.executable, "-m", "servers.tls_proxy", *own, *ways],
             folder / "proxy.out",
-            lambda: _READY in self.output.read_bytes(),
+            lambda: _READY in self.logged(),
             env={"PYTHONPATH": str(PYTHON_TESTS)},
         )

@@ -18,7 +18,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.hosts import RemoteFio, parse_hosts
 from nfsmulti.lab import Lab, LabConfig, Limits
-from nfsmulti.lab.guest import ADDRESSES, EXPORT, Mount
+from nfsmulti.lab.guest import ADDRESSES, EXPORT
 from nfsmulti.lab.network import Network, batch
 from nfsmulti.machine import memory, versions
 from nfsmulti.paths import COMMAND, write_files
@@ -154,7 +154,7 @@ class InLab(Target):
 
     @property
     def _credentials(self) -> str:
-        given = self._lab.options.items()
+        given = self._lab.state.options.items()
         words = {name: value for name, value in given if name not in ("security", "xprtsec")}
         return "".join(f"&{name}={quote(value, safe='/')}" for name, value in words.items())
 
@@ -466,16 +466,11 @@ def _create_links(place: GuestPlace) -> None:
     addresses = [(_address(number), f"fd77::{number:x}") for number in range(1, count + 1)]
     batch("tc", None, limits.commands(_BRIDGE, "dst", addresses))
     for group in place.mounts.values():
-        for number, mount in enumerate(group, start=1):
-            _mount(number, mount)
-
-
-def _mount(number: int, mount: Mount) -> None:
-    """Mount as a client; the mount itself is seen by all."""
-    there = Mount(mount.folder, mount.options, _SERVER)
-    _command("mkdir", "-p", mount.folder)
-    script = f"hostname {_client(number)}; exec {shlex.join(there.command)}"
-    _command(*Network.enter(_client(number)), "unshare", "--uts", "sh", "-ec", script)
+        for number, mount in enumerate(group, start=1):  # each is seen by all
+            there = dataclasses.replace(mount, address=_SERVER)
+            _command("mkdir", "-p", mount.folder)
+            script = f"hostname {_client(number)}; exec {shlex.join(there.command)}"
+            _command(*Network.enter(_client(number)), "unshare", "--uts", "sh", "-ec", script)
 
 
 def _client(number: int) -> str:
