@@ -71,6 +71,8 @@ _UNITS: Mapping[str, tuple[measures.Take, str]] = {
     **{name: (measure, "ms") for name, measure in measures.P99_OF_EACH.items()},
     Figure.CPU: (measures.JOBS_CPU, "µs"),
 }
+# What a word of --judge stands for, if not for one figure.
+_OF_WORDS = {"p99": [*measures.P99_OF_EACH]}
 
 
 # --- the figures of two runs, and what they say ---
@@ -206,7 +208,8 @@ def compare(
         if a.scenario == "latency":
             rows = at_loads(a, b, limit)
         else:
-            figures = [one for name in judge or [Figure.THROUGHPUT] for one in _of(Figure(name))]
+            asked = judge or [Figure.THROUGHPUT]
+            figures = [Figure(one) for name in asked for one in _OF_WORDS.get(name, [name])]
             rows = trials(pairs(a, b), figures, limit)
         if not rows:
             _refuse("no load was sustained in both", written, b.scenario)
@@ -232,11 +235,6 @@ def compare(
         found.write_page(folders[1])
     print(found.json() if written == "json" else found.text())
     sys.exit(found.exit)
-
-
-def _of(judged: Figure) -> Sequence[Figure]:
-    """Return the figures that a word of --judge stands for."""
-    return [*map(Figure, measures.P99_OF_EACH)] if judged is Figure.P99 else [judged]
 
 
 def _chosen(runs: Sequence[Path], results: Path) -> tuple[Path, Path]:

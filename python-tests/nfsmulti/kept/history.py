@@ -74,10 +74,12 @@ def _history(scenario: str, results: Path, *, as_json: bool) -> None:
         return
     headings = [scenario, unit, "level before = 1", ""]
     rows = [one.words for one in reversed(points)]
+    last = points[-1]  # of which the headline is not, then
+    busy = [f"The newest run, {last.name}, was on a busy machine."] * (last.says == "busy")
     answer = Answer(
         _headline(points, unit, _mean_of(newest)),
         Table(headings, rows, ending_text_columns=1, text_wraps=True),
-        [*_disturbed(points[-1]), *left_out],
+        [*busy, *left_out],
         ran(newest, conditions.load(folder)),
     )
     print(answer.terminal(COLUMNS))
@@ -90,10 +92,11 @@ def marked(runs: Sequence[tuple[str, Summary]]) -> list[Point]:
     for name, run in runs:
         sample = per_repeat(pair.a for pair in pairs(run, run))
         ratio = Ratio.unpaired(sample, Sample(tuple(level))) if level else None
-        says = ""
+        says, p = "", ratio.p if ratio else None
+        significant = p is not None and p * (len(runs) - 1) < SIGNIFICANT
         if cells.others_busy(run.done):
             says = "busy"
-        elif ratio and _differs(ratio, len(runs) - 1):
+        elif ratio and significant and abs(ratio.value - 1) > _LEAST:
             says, level = "change", []
         points.append(Point(name, sample, ratio, says))
         if says != "busy":
@@ -123,17 +126,6 @@ def _mean_of(run: Summary) -> str:
     several = counts[0] and len(counts) > 1
     over = f", {counts[0]} to {counts[-1]} connections" if several else ""
     return f" (the geometric mean over {number} cells{over})" if number > 1 else ""
-
-
-def _disturbed(newest: Point) -> list[str]:
-    """Say so where the headline is not of the newest run."""
-    busy = newest.says == "busy"
-    return [f"The newest run, {newest.name}, was on a busy machine."] if busy else []
-
-
-def _differs(ratio: Ratio, tests: int) -> bool:
-    significant = ratio.p is not None and ratio.p * tests < SIGNIFICANT
-    return significant and abs(ratio.value - 1) > _LEAST
 
 
 def _alike(folders: Sequence[Path]) -> tuple[list[tuple[Path, Summary]], list[str]]:

@@ -63,7 +63,9 @@ def why_not(a: Summary, b: Summary) -> str | None:
     if what := next((what for what in of_a if of_a[what] != of_b[what]), None):
         values = " and ".join(map(conditions.flat_text, (of_a[what], of_b[what])))
         return f"their {what} differ: {values}"
-    if waiting := _unfinished(a, b):
+    done = {(_name(cell), cell.repeat) for cell in a.done}
+    left = [(_name(cell), cell.repeat) for cell in b.cells if cell.status == "waiting"]
+    if waiting := sum(one in done for one in left):
         return f"B is not finished: {waiting} cells that A ran are still to run: {b.to_end}"
     if pairs(a, b) or lost(a, b):
         return None
@@ -86,13 +88,6 @@ def _kind(run: Summary) -> dict[str, Any]:
 def _of_all(found: Sequence[Cell]) -> set[str]:
     """Return the factors that all cells have; some have another, as one connection on one path."""
     return set.intersection(*({*cell.factors} for cell in found)) if found else set()
-
-
-def _unfinished(a: Summary, b: Summary) -> int:
-    """Count the cells that A has done, and that have not run in B yet."""
-    done = {(_name(cell), cell.repeat) for cell in a.done}
-    waiting = [cell for cell in b.cells if cell.status == "waiting"]
-    return sum((_name(cell), cell.repeat) in done for cell in waiting)
 
 
 def _apart(a: Summary, b: Summary) -> str:
