@@ -62,8 +62,9 @@ def _drawn(table: Table, width: int) -> str:
 
 def _fitted(table: Table, width: int) -> Table:
     """Make a table narrower, step by step, until it leaves room for the rows' names."""
-    if _width(table) > width:
-        table = replace(table, headings=[*map(_two_lines, table.headings)])
+    if _width(table) > width:  # a long heading leaves its width to the rows' names
+        broken = (textwrap.wrap(one, max(_NARROW, 2 * len(one) // 3)) for one in table.headings)
+        table = replace(table, headings=[*map("\n".join, broken)])
     if _width(table, _NAME) > width:
         table = _figures(table, lambda cell: re.sub(_ENDS, r"\n\1", cell))
     if _width(table, _NAME) > width:
@@ -89,11 +90,6 @@ def _figures(table: Table, change: Callable[[str], str]) -> Table:
         for row in table.rows
     ]
     return replace(table, rows=rows)
-
-
-def _two_lines(heading: str) -> str:
-    """Break a long heading, so that it leaves its width to the rows' names."""
-    return "\n".join(textwrap.wrap(heading, max(_NARROW, 2 * len(heading) // 3)))
 
 
 def wrapped(text: str, width: int, indent: str = "") -> str:

@@ -45,21 +45,17 @@ def table(summary: Summary, environment: Mapping[str, Any]) -> Table:
     rows += [["run", *row] for row in _settled(summary)]
     place.pop("fitted", None)  # of a run before 0.7.0, whose `limits` were made of it
     rows += [["place", *row] for row in flat(place)]
+    # A demo without a lab has this machine's package for a server, and else the sink.
+    demo = place.get("kind") == "loopback" and "pool" not in place
     rows += [
         [name, *row]
         for name, part in environment.items()
         for row in flat(part)
-        if (name, row[0]) != ("machine", "nfs-ganesha") or _of_own_server(summary)
+        if (name, row[0]) != ("machine", "nfs-ganesha") or cells.in_lab(summary) or demo
     ]
     if not environment:
         rows.append(["environment", FILE, "missing"])
     return Table(["of", "what", "value"], rows, text_columns=3)
-
-
-def _of_own_server(summary: Summary) -> bool:
-    """Whether this machine's package served: in a lab, and in a demo without one (no sink)."""
-    demo = summary.place.get("kind") == "loopback" and "pool" not in summary.place
-    return cells.in_lab(summary) or demo
 
 
 def _settled(summary: Summary) -> list[list[str]]:

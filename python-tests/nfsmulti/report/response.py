@@ -126,11 +126,6 @@ def _spread(sample: Sample) -> str:
     return f"repeats {texts.number(few)} to {texts.number(many)}" if sample.n > 1 else ""
 
 
-def _with_spread(sample: Sample) -> str:
-    spread = _spread(sample)
-    return texts.number(sample.median) + (f" ({spread})" if spread else "")
-
-
 def _share(curve: Curve) -> str:
     return f"{100 * curve.good / curve.peak.mean:.0f}" if curve.good and curve.peak else MISSING
 
@@ -147,7 +142,9 @@ def _table(groups: Sequence[Sequence[Curve]]) -> Table:
         rate = "not met" if found and not found.met else MISSING
         us = _ms(found.us if found else None)
         if found and found.met:
-            rate = _with_spread(found.rate) if found.told else _spread(found.rate)
+            rate = spread = _spread(found.rate)
+            if found.told:
+                rate = texts.number(found.rate.median) + (f" ({spread})" if spread else "")
         rows.append([
             one.name, rate, _share(one), texts.measured(one.peak) if one.slo.given else us,
             "1" if one is best and one.good else texts.marked(ratio),

@@ -194,7 +194,8 @@ def _part(value: float) -> str:
 def verdict(curve: Curve) -> str:
     """Say where a curve ends, and what is full there: "561 MB/s with 4 connections; ..."."""
     found, at = knee(curve), chosen(curve)
-    reached = f"{curve.text(at)} {_at(curve, at)}"
+    counted = curve.each or curve.along == "nconnect"
+    reached = f"{curve.text(at)} {'with' if counted else 'at'} {curve.words(at)}"
     full = f": {why}" if (why := limit(curve, at)) else ""
     if found.end is End.SINGLE:
         return f"{reached}; only that was measured."
@@ -214,11 +215,6 @@ def verdict(curve: Curve) -> str:
         f"No measurable difference between {curve.words(found.since)} and {curve.words(found.at)}"
         f" ({spread} {curve.unit})."
     )
-
-
-def _at(curve: Curve, count: int) -> str:
-    counted = curve.each or curve.along == "nconnect"
-    return f"{'with' if counted else 'at'} {curve.words(count)}"
 
 
 def of_client(curves: Sequence[Curve], *, discards: bool) -> list[str]:
