@@ -88,7 +88,9 @@ def _findings(pool: str | None) -> Iterator[Finding]:
         except HarnessError as error:
             trouble = error
     busy = _busy()
-    yield _processors(busy)
+    what = f"{processors()} processors, {busy:.0%} busy now"
+    idle = "measure when the machine is idle: what else runs takes from each figure"
+    yield ok(what) if busy < DISTURBED else warn(what, idle)
     yield from machine.findings(rdma_wanted=any(path.rdma for path in paths))
     if trouble:
         yield _no_pool(trouble)
@@ -108,13 +110,6 @@ def _busy() -> float:
         if (busy := others_busy()) < DISTURBED:
             break
     return busy
-
-
-def _processors(busy: float) -> Finding:
-    what = f"{processors()} processors, {busy:.0%} busy now"
-    if busy < DISTURBED:
-        return ok(what)
-    return warn(what, "measure when the machine is idle: what else runs takes from each figure")
 
 
 # --- the paths of a pool ---

@@ -427,8 +427,8 @@ class FioProcess(Process):
 
 def words_of(options: Options) -> dict[str, str]:
     """Return options as fio spells them, without those that are None."""
-    return {key: _text(value) for key, value in options.items() if value is not None}
-
-
-def _text(value: Option) -> str:
-    return str(int(value)) if isinstance(value, bool) else str(value)
+    return {
+        key: str(int(value) if isinstance(value, bool) else value)
+        for key, value in options.items()
+        if value is not None
+    }

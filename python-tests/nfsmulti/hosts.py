@@ -104,11 +104,6 @@ def job_text(jobs: Mapping[str, Mapping[str, str]], number: int) -> str:
     return "\n".join([*lines, ""])
 
 
-def _seed(options: Mapping[str, str], number: int) -> dict[str, str]:
-    """Return each host a seed of its own where one is given, or arrivals would be in step."""
-    return {"randseed": str(int(options["randseed"]) + number)} if "randseed" in options else {}
-
-
 def _names(options: Mapping[str, str], number: int) -> dict[str, str]:
     """Return the names of the files that a host's jobs write; readers share theirs."""
     if options.get("rw", options.get("readwrite", "read")) in ("read", "randread"):
@@ -154,12 +149,12 @@ class RemoteFio:
         for number, host in enumerate(self.hosts):
             file = folder / f"host{number + 1}.fio"
             own = {"require_version": engine_version(), "first_path": str(number * count)}
-            sections = {
-                name: options | own | _seed(options, number)
-                if engine.items() <= options.items()
-                else options
-                for name, options in given.items()
-            }
+            sections = {name: {**options} for name, options in given.items()}
+            for options in sections.values():
+                if engine.items() <= options.items():
+                    options |= own
+                    if seed := options.get("randseed"):  # else their arrivals were in step
+                        options["randseed"] = str(int(seed) + number)
             file.write_text(job_text(sections, number), errors="surrogateescape")
             words += [f"--client={host.client_option}", str(file)]
         return [*self.enter, "fio", *words]

@@ -118,20 +118,7 @@ class Finding:
     remedy: str | None = None
 
 
-def ok(what: str) -> Finding:
-    """Make a finding that needs nothing."""
-    return Finding(Level.OK, what)
-
-
-def warn(what: str, remedy: str) -> Finding:
-    """Make a finding that costs speed, or fails some jobs."""
-    return Finding(Level.WARN, what, remedy)
-
-
-def fail(what: str, remedy: str) -> Finding:
-    """Make a finding that fails every job."""
-    return Finding(Level.FAIL, what, remedy)
-
+ok, warn, fail = (functools.partial(Finding, level) for level in Level)
 
 _FILES_WANTED = 1024
 

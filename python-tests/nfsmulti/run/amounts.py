@@ -45,12 +45,8 @@ class Amounts:
         return [self._of(spec) for spec in specs]
 
     def _of(self, spec: CellSpec) -> CellSpec:
-        options, factors, files, seconds = (
-            dict(spec.options),
-            spec.factors,
-            spec.files,
-            spec.seconds,
-        )
+        options, seconds = dict(spec.options), spec.seconds
+        factors, files = spec.factors, spec.files
         if self.size:
             if "time_based" not in options:
                 seconds *= self.size / max(map(parse_size, _values([spec], "size")))

@@ -6,7 +6,6 @@ The last part makes the entries of a metadata cell before it, and removes them a
 
 import contextlib
 import dataclasses
-import functools
 import secrets
 import shlex
 import shutil
@@ -77,7 +76,9 @@ def run_cell(planned: PlannedCell, place: Target, engine: Engine, run: Path, tic
             mounts = [] if place.remote else mountstats.folders(argv)
             before = mountstats.sums(mounts)
             client = Watch(watch.local, _POLL_SECONDS, place.cpus)
-            restarting = Restarting(spec, place, work, functools.partial(_begun, place, engine))
+            restarting = Restarting(
+                spec, place, work, lambda one, to: FioProcess(command(one, place, engine, to), to)
+            )
             with restarting, Watch(place.ask) as server, client:
                 result = _watched(argv, sampler, place, spec, tick, restarting)
                 restart = None if trouble(result) else restarting.told(result.stats)
@@ -134,6 +135,8 @@ def measured(cell: Cell, result: FioResult, client: Watch) -> Cell:
     _check_direction(cell, report)
     try:
         parts = dict(sorted(shares(result.stats).items()))
+        # Sampled: of a short job it may come to more than all.
+        crypto_s = sum(line.crypto_ms for line in result.stats) / 1000
         return dataclasses.replace(
             cell,
             status="done",
@@ -149,7 +152,7 @@ def measured(cell: Cell, result: FioResult, client: Watch) -> Cell:
             paths=parts,
             jain=jain(parts.values()) if any(parts.values()) else None,
             calls_per_op=_calls_per_op(result.stats),
-            crypto_s=_crypto_s(result.stats, report.cpu_seconds()),
+            crypto_s=min(crypto_s, report.cpu_seconds()) or None,
             tls=_tls(result.stats),
             parts=_parts(result.responses),
             clients=clients.figures(result.stats),
@@ -207,16 +210,6 @@ def _check_direction(cell: Cell, report: FioReport) -> None:
         raise HarnessError(f"fio did {other} in a cell whose direction is {named}")
 
 
-def _most_seconds(spec: CellSpec) -> float:
-    laid_out, restart = sum(spec.files.values()) / _LAID_OUT, RESTART_SECONDS if spec.restart else 0
-    return _PATIENCE * spec.seconds + _SPARE_SECONDS + laid_out + restart
-
-
-def _begun(place: Target, engine: Engine, spec: CellSpec, folder: Path) -> FioProcess:
-    """Start a fio beside a cell's own."""
-    return FioProcess(command(spec, place, engine, folder), folder)
-
-
 def _watched(
     argv: list[str],
     sampler: Sampler,
@@ -226,7 +219,8 @@ def _watched(
     restarting: Restarting,
 ) -> FioResult:
     """Run fio until it ends, is late, or its servers have died; HarnessError for the latter two."""
-    told, limit = 0.0, _most_seconds(spec)
+    laid_out, restart = sum(spec.files.values()) / _LAID_OUT, RESTART_SECONDS if spec.restart else 0
+    told, limit = 0.0, _PATIENCE * spec.seconds + _SPARE_SECONDS + laid_out + restart
     begin = time.monotonic()
     with FioProcess(argv, sampler.folder) as process:
         while process.wait(_POLL_SECONDS) is None:
@@ -282,11 +276,6 @@ def _calls_per_op(stats: Sequence[ConnectionStats]) -> float | None:
     return sum(line.syscalls for line in stats) / ops if ops else None
 
 
-def _crypto_s(stats: Sequence[ConnectionStats], cpu_s: float) -> float | None:
-    """Return what the engine has sampled of crypto: of a short job it may come to more than all."""
-    return min(sum(line.crypto_ms for line in stats) / 1000, cpu_s) or None
-
-
 def _tls(stats: Sequence[ConnectionStats]) -> str:
     """Name each cipher, and who encrypts by it."""
     who = ("by GnuTLS", "by the kernel (kTLS)")
@@ -307,11 +296,6 @@ def _parts(lines: Sequence[ResponseStats]) -> Parts | None:
 # --- its fio: all options of its jobfile, with those of the cell ---
 
 
-def _only_read(options: Mapping[str, object], jobs: Mapping[str, Mapping[str, object]]) -> bool:
-    """Tell whether no job of a cell writes; the options of all win."""
-    return all(options.get("rw", own.get("rw")) in _READS for own in jobs.values())
-
-
 def command(spec: CellSpec, place: Target, engine: Engine, folder: Path) -> list[str]:
     """Return the words that run a cell's fio, whose files go to `folder`.
 
@@ -324,7 +308,8 @@ def command(spec: CellSpec, place: Target, engine: Engine, folder: Path) -> list
         | spec.own.get(name, {})
         for name, own in jobfile_jobs(spec.jobfile, spec.jobs).items()
     }
-    if spec.files and not place.remote and _only_read(options, jobs):
+    only_read = all(options.get("rw", own.get("rw")) in _READS for own in jobs.values())
+    if spec.files and not place.remote and only_read:
         # Of a file that a cell of writes left shorter, at the end of its time, the rest is laid
         # out. Other hosts wait for each other at that, and name apart what they write.
         options.setdefault("overwrite", 1)

@@ -35,7 +35,8 @@ class _Told:
 
 def clean(pool: str | None, results: Path, *, as_json: bool) -> None:
     """Remove what the runs that are kept here have left; name what else on --pool looks like it."""
-    there = _directories(pool) if pool else set()
+    entries = export.listing(pool) if pool else []
+    there = {entry.name for entry in entries if entry.type == "directory"}
     if results != RESULTS and not results.is_dir():
         raise HarnessError(
             f"{shown(results)}: there is no such folder", "name the folder that holds the runs"
@@ -113,8 +114,3 @@ def _removed(told: _Told, run: Path, left: Leftover) -> bool:
         text = f"{left.directory}/ is removed ({much}, {amount(gone.bytes)})"
         told.say(left.directory, "removed", text)
         return True
-
-
-def _directories(pool: str) -> set[str]:
-    """Return those of the export."""
-    return {entry.name for entry in export.listing(pool) if entry.type == "directory"}

@@ -178,34 +178,26 @@ def _folder(words: Sequence[str]) -> Path | None:
 
 def _tell(one: plan.Plan, place: dict[str, Any], *, as_json: bool) -> None:
     """Say what a run would do: its cells in order, and how long they take."""
-    if as_json:
-        print(json.dumps({"runs": [_planned(one)]}, indent="\t"))
-        return
     seconds = expected_seconds(one.cells, runner.guests(one))
+    restarts = sum(bool(cell.spec.restart) for cell in one.cells)  # of its server
+    if as_json:
+        found = {
+            "scenario": one.scenario,
+            "seconds": round(seconds),
+            "left_out": one.left_out,
+            "restarts": restarts,
+            "cells": [{"id": cell.id, "factors": cell.spec.factors} for cell in one.cells],
+        }
+        print(json.dumps({"runs": [found]}, indent="\t"))
+        return
     _out.print(f"{one.scenario}: {len(one.cells)} cells, about {duration_text(seconds)}")
-    if restarts := _restarts(one):
+    if restarts:
         _out.print(f"  restarts the server {counted(restarts, 'time')}")
     _say_left_out(one)
     name = naming(waiting_run(one, place))
     for cell in one.cells:
         _out.print(f"  {cell.order} {called(as_planned(cell), name)}")
     _out.print(f"Run them: {one.command.replace(' --dry-run', '')}")
-
-
-def _restarts(one: plan.Plan) -> int:
-    """Count the cells in which a run restarts its server."""
-    return sum(bool(cell.spec.restart) for cell in one.cells)
-
-
-def _planned(one: plan.Plan) -> dict[str, Any]:
-    """Return what a run would do, for other programs."""
-    return {
-        "scenario": one.scenario,
-        "seconds": round(expected_seconds(one.cells, runner.guests(one))),
-        "left_out": one.left_out,
-        "restarts": _restarts(one),
-        "cells": [{"id": cell.id, "factors": cell.spec.factors} for cell in one.cells],
-    }
 
 
 def _ended(record: Record) -> dict[str, Any]:

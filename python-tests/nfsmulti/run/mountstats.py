@@ -44,11 +44,11 @@ def _added(*every: Sequence[int]) -> tuple[int, ...]:
     return tuple(map(sum, zip(*every, strict=True)))
 
 
-def _device(point: str) -> int:
-    return Path(point).stat().st_dev
-
-
-def sums(folders: Sequence[str], text: str = "", device: Callable[[str], int] = _device) -> Sums:
+def sums(
+    folders: Sequence[str],
+    text: str = "",
+    device: Callable[[str], int] = lambda point: Path(point).stat().st_dev,
+) -> Sums:
     """Add up the mounts that hold directories, those of one st_dev once: they tell the same.
 
     {} where one is no NFS mount, or no kernel tells.

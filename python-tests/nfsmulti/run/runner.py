@@ -11,7 +11,7 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -120,16 +120,12 @@ class _Runs:
         if tried and all(one.status != "done" for one in tried):
             raise HarnessError(f"no cell can be run: {tried[0].why}", self.place.remedy)
         lacking = {name: cell.why or "" for name, cell in first.items() if cell.status != "done"}
-        self._leave_out(lacking, waiting)
-        return True
-
-    def _leave_out(self, lacking: Mapping[str, str], waiting: list[PlannedCell]) -> None:
-        """Skip the cells that need what the server lacks, with the reason of each."""
         for name, why in lacking.items():
             self.watcher.note(f"{name} is not measured: {why}")
-        for cell in [one for one in waiting if one.spec.optional in lacking]:
-            waiting.remove(cell)
-            self.record.skip(cell, lacking[cell.spec.optional])
+        for planned in [one for one in waiting if one.spec.optional in lacking]:
+            waiting.remove(planned)
+            self.record.skip(planned, lacking[planned.spec.optional])
+        return True
 
     def until_trouble(self, waiting: list[PlannedCell]) -> None:
         """Run cells, and take them off the list, until there are none or the place has trouble."""
