@@ -20,7 +20,6 @@
 
 #include "core/nfs4.h"
 #include "nfs/nfs4.h"
-#include "replies.h"
 #include "service.h"
 #include "util.h"
 #include "worker.h"
@@ -355,7 +354,6 @@ int main(int argc, char **argv)
 	if (!sink.options.threads)
 		sink.options.cpus[sink.options.threads++] = -1;
 	sink.options.worker.limits.attributes = attributes_all();
-	files_init();
 	polled[0] = (struct pollfd){.fd = open_signals(), .events = POLLIN};
 	start_workers(&sink);
 	polled[1] = (struct pollfd){.fd = open_listener(&sink.options), .events = POLLIN};

@@ -9,8 +9,6 @@
 
 #include "core/call.h"
 
-enum { SINK_MAGIC = 0x73696e6b }; /* in handles */
-
 /* What the sink was asked to do: a serving thread writes its own, the sum may be taken at any time.
  */
 enum { NFS_PROCEDURES = 22, NFS4_OPERATIONS = 76, MOUNT_PROCEDURES = 6 };
@@ -46,14 +44,3 @@ bool service_init(const char *name);
  */
 bool service_answer(struct front *front, struct xdr_in *in, bool whole, struct xdr_out *head,
 		    uint32_t *data);
-
-/*
- * --- files (core/files.h; files.c), which exist in name only: a name, a kind and a size. Their
- * data is nowhere ---
- *
- * Any name that is looked up exists, so that read jobs need no layout; a handle that was not made
- * here stands for a file that is there from the start, so that clients without MOUNT and LOOKUP are
- * served too. The export is the root, and "export" in the root. Safe for use by several threads.
- */
-
-void files_init(void);

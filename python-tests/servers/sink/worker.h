@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * worker.h - a thread that serves the connections given to it.
- */
+/* worker.h - a thread that serves the connections given to it. */
 #pragma once
 
 #include <pthread.h>
@@ -35,21 +33,3 @@ int worker_start(struct worker *worker, const struct worker_config *config);
 
 /* Hands a connected socket to the thread. Closed at once where that is not possible. */
 void worker_give(struct worker *worker, int fd);
-
-/* --- a client's connection (connection.c): bytes in, calls answered in the order of their arrival,
- * replies out. All replies to what has arrived together leave together --- */
-
-struct connection;
-
-/* Takes over the socket, which does not block; NULL: no memory. */
-struct connection *connection_open(int fd, struct front *front);
-void connection_close(struct connection *connection);
-
-int connection_fd(const struct connection *connection);
-
-/*
- * Serves what has arrived. 0: wait for more of it, -EAGAIN: wait until the client takes its
- * replies, another negative errno: close it (-ECONNRESET: the client is gone, -EPROTO: what it
- * says is not NFS).
- */
-int connection_serve(struct connection *connection);
