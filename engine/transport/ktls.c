@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* ktls.c - gives keys to the kernel, and handles the records that the kernel leaves to us. */
-#include "transport/tls_session.h"
+#include "transport/tls.h"
 
 #include <endian.h>
 #include <linux/tls.h>

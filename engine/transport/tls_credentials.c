@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* tls_credentials.c - keys and certificates for GnuTLS, and the reasons why TLS fails with them. */
-#include "transport/tls_session.h"
+#include "transport/tls.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 
 #include "fuzz.h"
-#include "transport/tls_session.h"
+#include "transport/tls.h"
 #include "transport/transport.h"
 #include "util.h"
 #include "wire/message.h"
