@@ -61,7 +61,7 @@ static void decode_denied(struct xdr_in *in, struct rpc_reply_header *header)
 {
 	switch (xdr_get_u32(in)) {
 	case 0:
-		header->verdict = RPC_MISMATCH;
+		header->verdict = RPC_OTHER_VERSION;
 		header->low = xdr_get_u32(in);
 		header->high = xdr_get_u32(in);
 		break;
@@ -99,7 +99,7 @@ static const struct {
 	[RPC_PROC_UNAVAIL] = {EPROTONOSUPPORT, "the server lacks the procedure (PROC_UNAVAIL)"},
 	[RPC_GARBAGE_ARGS] = {EINVAL, "the server could not read the call (GARBAGE_ARGS)"},
 	[RPC_SYSTEM_ERR] = {EREMOTEIO, "the server ran out of something (SYSTEM_ERR)"},
-	[RPC_MISMATCH] = {EPROTONOSUPPORT, NULL},
+	[RPC_OTHER_VERSION] = {EPROTONOSUPPORT, NULL},
 	[RPC_AUTH_ERROR] = {EACCES, NULL},
 	[RPC_NOT_A_REPLY] = {EPROTO, "the reply is not an RPC reply"},
 };
@@ -154,7 +154,7 @@ void rpc_verdict_text(const struct rpc_reply_header *header, uint32_t version, c
 			 "version= chooses another",
 			 header->low, header->high, version);
 		break;
-	case RPC_MISMATCH:
+	case RPC_OTHER_VERSION:
 		snprintf(text, size,
 			 "the server speaks RPC versions %u to %u, not 2 (RPC_MISMATCH)",
 			 header->low, header->high);

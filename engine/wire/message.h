@@ -30,9 +30,9 @@ enum rpc_verdict {
 	RPC_PROC_UNAVAIL,
 	RPC_GARBAGE_ARGS,
 	RPC_SYSTEM_ERR,
-	RPC_MISMATCH,	/* denied: the server speaks another version of RPC */
-	RPC_AUTH_ERROR, /* denied: `auth_stat` says why */
-	RPC_NOT_A_REPLY /* not a reply, or values that the RFC does not know */
+	RPC_OTHER_VERSION, /* denied: the server speaks another version of RPC */
+	RPC_AUTH_ERROR,	   /* denied: `auth_stat` says why */
+	RPC_NOT_A_REPLY	   /* not a reply, or values that the RFC does not know */
 };
 
 struct rpc_reply_header {
@@ -40,7 +40,8 @@ struct rpc_reply_header {
 	enum rpc_verdict verdict;
 	uint32_t auth_stat;	      /* RPC_AUTH_ERROR */
 	struct rpc_verifier verifier; /* of an accepted call; the body lies in the message */
-	uint32_t low, high; /* RPC_PROG_MISMATCH, RPC_MISMATCH: the versions the server speaks */
+	uint32_t low,
+		high; /* RPC_PROG_MISMATCH, RPC_OTHER_VERSION: the versions the server speaks */
 };
 
 /* True if the server accepted the call, so that the reply has a verifier. */

@@ -64,7 +64,7 @@ RPC_REPLIES: dict[bytes, tuple[str, int, int, int, int, str]] = {
     accepted(AcceptStat.PROC_UNAVAIL): ("RPC_PROC_UNAVAIL", 0, 0, 0, 93, "lacks the procedure"),
     accepted(AcceptStat.GARBAGE_ARGS): ("RPC_GARBAGE_ARGS", 0, 0, 0, 22, "could not read"),
     accepted(AcceptStat.SYSTEM_ERR): ("RPC_SYSTEM_ERR", 0, 0, 0, 121, "ran out of some"),
-    rpc_mismatch(3, 4): ("RPC_MISMATCH", 0, 3, 4, 93, "RPC versions 3 to 4"),
+    rpc_mismatch(3, 4): ("RPC_OTHER_VERSION", 0, 3, 4, 93, "RPC versions 3 to 4"),
     denied(AuthStat.BADCRED): ("RPC_AUTH_ERROR", 1, 0, 0, errno.EACCES, "denied the credentials"),
     denied(AuthStat.TOOWEAK): (
         "RPC_AUTH_ERROR", 5, 0, 0, errno.EACCES, "(AUTH_TOOWEAK): it may want a reserved source",
