@@ -32,7 +32,7 @@ def main(names: list[str]) -> int:
         number, stranger = known[name]
         verdicts = _tried(stranger, f"127.0.34.{number}")
         cells = ["yes" if verdict.passed else "no" for verdict in verdicts.values()]
-        facts = (name, stranger.version, str(stranger.source), stranger.nfs)
+        facts = (name, stranger.version, stranger.source.label, stranger.nfs)
         print(_row([*facts, *cells]), flush=True)
         for trial, verdict in verdicts.items():
             for line in verdict.lines:

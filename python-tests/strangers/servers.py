@@ -28,68 +28,51 @@ _POLL = 0.05
 
 
 @dataclass(frozen=True)
-class GoMain:
-    """A main program of ours that imports a Go module."""
+class Source:
+    """Where a server comes from, and the commands that build its program.
 
-    module: str
+    {version} and {folder} are filled in. `main` is where a main program of ours goes, if it has
+    one: the file of the server's name beside this one.
+    """
 
-    def build(self, stranger: Stranger) -> Path:
-        """Build it and return the program."""
-        folder = stranger.folder
-        shutil.copy(_HERE / f"{stranger.name}.go", folder / "main.go")
-        (folder / "go.mod").unlink(missing_ok=True)
-        _make(folder, "go", "mod", "init", "stranger")
-        _make(folder, "go", "get", f"{self.module}@v{stranger.version}")
-        _make(folder, "go", "build", "-mod=mod", "-p=2", "-o", "server", ".")
-        return folder / "server"
-
-    def __str__(self) -> str:
-        return f"Go module `{self.module}`"
-
-
-@dataclass(frozen=True)
-class CrateMain:
-    """A main program of ours that uses a crate and tokio."""
-
-    crate: str
+    label: str
+    commands: tuple[str, ...]
+    program: str
+    main: str = ""
 
     def build(self, stranger: Stranger) -> Path:
         """Build it and return the program."""
         folder = stranger.folder
-        if not (folder / "Cargo.toml").exists():
-            _make(folder, "cargo", "init", "--vcs=none", "--name=server")
-        shutil.copy(_HERE / f"{stranger.name}.rs", folder / "src" / "main.rs")
-        _make(folder, "cargo", "add", f"{self.crate}@={stranger.version}")
-        _make(folder, "cargo", "add", "tokio", "--features=full")
-        _make(folder, "cargo", "build", "--release", "--jobs=2")
-        return folder / "target" / "release" / "server"
-
-    def __str__(self) -> str:
-        return f"crate `{self.crate}`"
+        if self.main:
+            main = folder / self.main
+            main.parent.mkdir(exist_ok=True)
+            shutil.copy((_HERE / stranger.name).with_suffix(main.suffix), main)
+        for command in self.commands:
+            words = [one.format(version=stranger.version, folder=folder) for one in command.split()]
+            run(["nice", "-n", "15", *words], timeout=_BUILD_SECONDS, cwd=folder).check()
+        return folder / self.program
 
 
-@dataclass(frozen=True)
-class CrateProgram:
-    """A crate's own program; `profile` is Cargo's: optimizing the larger ones takes too long."""
-
-    crate: str
-    profile: str = "release"
-
-    def build(self, stranger: Stranger) -> Path:
-        """Install it and return the program."""
-        folder = stranger.folder
-        made = ("--root", str(folder), "--target-dir", str(folder / "target"))
-        what = (self.crate, f"--version={stranger.version}", "--locked")
-        how = (f"--profile={self.profile}", "--config=profile.dev.debug=0", "--jobs=2")
-        _make(folder, "cargo", "install", *what, *how, *made)
-        return folder / "bin" / self.crate
-
-    def __str__(self) -> str:
-        return f"crate `{self.crate}`"
+def _go_main(module: str) -> Source:
+    get = f"go get {module}@v{{version}}"
+    build = "go build -mod=mod -p=2 -o server ."
+    commands = ("rm -f go.mod", "go mod init stranger", get, build)
+    return Source(f"Go module `{module}`", commands, "server", "main.go")
 
 
-def _make(folder: Path, *argv: str) -> None:
-    run(["nice", "-n", "15", *argv], timeout=_BUILD_SECONDS, cwd=folder).check()
+def _crate_main(crate: str) -> Source:
+    init = ("rm -f Cargo.toml", "cargo init --vcs=none --name=server")
+    add = (f"cargo add {crate}@={{version}}", "cargo add tokio --features=full")
+    commands = (*init, *add, "cargo build --release --jobs=2")
+    return Source(f"crate `{crate}`", commands, "target/release/server", "src/main.rs")
+
+
+def _crate_program(crate: str, profile: str = "release") -> Source:
+    """Install its own program; `profile` is Cargo's: optimizing the larger ones takes too long."""
+    what = f"cargo install {crate} --version={{version}} --locked --jobs=2"
+    how = f"--profile={profile} --config=profile.dev.debug=0"
+    where = "--root {folder} --target-dir {folder}/target"
+    return Source(f"crate `{crate}`", (f"{what} {how} {where}",), f"bin/{crate}")
 
 
 # --- how they are started ---
@@ -105,7 +88,7 @@ class Stranger:
 
     name: str
     version: str
-    source: GoMain | CrateMain | CrateProgram
+    source: Source
     arguments: tuple[str, ...]
     nfs: str = "3"
     export: str = "/"
@@ -198,12 +181,12 @@ addresses = ["{address}:{port}"]
 
 STRANGERS = (
     Stranger(
-        "go-nfs", "0.0.4", GoMain("github.com/willscott/go-nfs"), ("{data}", "{address}:{port}")
+        "go-nfs", "0.0.4", _go_main("github.com/willscott/go-nfs"), ("{data}", "{address}:{port}")
     ),
     Stranger(
         "rclone",
         "1.76.0",
-        GoMain("github.com/rclone/rclone"),
+        _go_main("github.com/rclone/rclone"),
         (
             *("serve", "nfs", "{data}", "--addr={address}:{port}", "--config="),
             *("--vfs-cache-mode=full", "--nfs-cache-type=disk", "--cache-dir={state}"),
@@ -212,14 +195,14 @@ STRANGERS = (
     Stranger(
         "nfs3_server",
         "0.2.3",
-        CrateProgram("cargo-nfs3-server"),
+        _crate_program("cargo-nfs3-server"),
         ("--path={data}", "--bind-ip={address}", "--bind-port={port}", "--log-level=warn"),
     ),
-    Stranger("embednfs", "0.4.1", CrateMain("embednfs"), ("{address}:{port}",), nfs="4.1"),
+    Stranger("embednfs", "0.4.1", _crate_main("embednfs"), ("{address}:{port}",), nfs="4.1"),
     Stranger(
         "zerofs",
         "0.19.1",
-        CrateProgram("zerofs", profile="dev"),
+        _crate_program("zerofs", profile="dev"),
         ("run", "--config={state}/zerofs.toml"),
         files={"zerofs.toml": _ZEROFS},
     ),
