@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import math
 import statistics
-import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,11 +64,11 @@ class Sample:
 
 
 @functools.cache
-def _student(freedom: int) -> float:
+def _student(freedom: float) -> float:
     """Return how many standard errors of a mean reach to an end of its interval."""
-    from scipy import stats  # takes a second to load
+    from scipy import special  # not scipy.stats, which takes a second to load
 
-    return float(stats.t.ppf((1 + _CONFIDENCE) / 2, freedom))
+    return float(special.stdtrit(freedom, (1 + _CONFIDENCE) / 2))
 
 
 @dataclass(frozen=True)
@@ -127,11 +126,11 @@ class Ratio:
         do; they must, `spread` is not 0. MOST_REPEATS + 1 stands for all larger numbers.
         """
         assert self.spread
-        from scipy import stats  # takes a second to load
+        from scipy import special
 
         effect = abs(math.log(self.value / limit)) / self.spread
         for n in range(max(FEWEST, self.n + 1), MOST_REPEATS + 1):
-            if stats.nct.sf(_student(n - 1), n - 1, effect * math.sqrt(n)) >= _POWER:
+            if special.nctdtr(n - 1, effect * math.sqrt(n), _student(n - 1)) <= 1 - _POWER:
                 return n
         return MOST_REPEATS + 1
 
@@ -144,21 +143,18 @@ class Ratio:
         spread: float | None = None,
     ) -> Ratio:
         """Add interval and p: Student's, of the pairs' one side, or Welch's, of two."""
-        from scipy import stats  # takes a second to load
+        from scipy import special
 
         value = math.exp(log)
         if max(map(statistics.pstdev, sides)) < _CONSTANT:  # t is 0/0 there
             return cls(value, value, value, float(abs(log) < _CONSTANT), n, spread)
-        first, *second = sides
-        with warnings.catch_warnings():  # of one side that does not vary: the other's variance does
-            warnings.simplefilter("ignore", RuntimeWarning)
-            test = (
-                stats.ttest_ind(first, *second, equal_var=False)
-                if second
-                else stats.ttest_1samp(first, 0)
-            )
-        low, high = map(math.exp, test.confidence_interval(_CONFIDENCE))
-        return cls(value, low, high, float(test.pvalue), n, spread)
+        of_means = [(statistics.variance(side) / len(side), len(side) - 1) for side in sides]
+        variance = sum(part for part, _ in of_means)
+        freedom = variance**2 / sum(part**2 / free for part, free in of_means)
+        error = math.sqrt(variance)
+        p = float(2 * special.stdtr(freedom, -abs(log) / error))
+        half = _student(freedom) * error
+        return cls(value, math.exp(log - half), math.exp(log + half), p, n, spread)
 
     @property
     def ends(self) -> tuple[float, ...]:
