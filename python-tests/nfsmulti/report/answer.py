@@ -161,9 +161,9 @@ def caveats(summary: Summary, own: Sequence[str], guest: str) -> list[str]:
 
 def discards(summary: Summary) -> bool:
     """Whether all cells read with discard=1; hosts have their options in files."""
-    given = [cells.given(cell).get("discard", ()) for cell in summary.done]
     return "--discard" in summary.command.split() or (
-        given != [] and all("1" in one for one in given)
+        summary.done != []
+        and all("1" in cells.given(one).get("discard", ()) for one in summary.done)
     )
 
 
