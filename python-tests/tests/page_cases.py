@@ -80,7 +80,6 @@ def _dd() -> dict[str, Summary]:
         "one point says what it measured": only(run, lambda cell: cell is run.cells[0]),
         "failed and waiting cells are named": _unrun(),
         "cells that differ in another factor are no repeats": made("dd", by_nconnect),
-        "a further factor is told by its ratio paired by repeat": _by_threads(),
         **{
             f"a file of {size} bytes as one types it": changed(run, command=f"fio --size={size}")
             for size in (800 << 20, 12_345_678)
@@ -93,18 +92,6 @@ def _unrun() -> Summary:
     run = made("dd", [({**at, "streams": 1}, {"write": 14.5e6})])
     run = _lacking(run, {**at, "streams": 5}, "failed", "server | gone")
     return _lacking(run, {"client": "capped", "direction": "read", "streams": 1}, "waiting")
-
-
-def _by_threads() -> Summary:
-    """Make a run whose last cell is lost; each repeat is twice as fast as the one before."""
-    at: dict[str, Factor] = {"client": "pool", "direction": "write"}
-    cells = [
-        ({**at, "streams": streams, "threads": threads}, {"write": 100e6 * gain * streams})
-        for threads, gain in ((16, 2.0), (8, 1.0), (4, 1.0))
-        for streams in (1, 5)
-    ]
-    run = made("dd", cells)
-    return _drifting(dataclasses.replace(run, cells=run.cells[:-1]), lambda cell: 2**cell.repeat)
 
 
 def _fsperf() -> dict[str, Summary]:
@@ -171,26 +158,8 @@ def _sio() -> dict[str, Summary]:
         "CPU of two kinds is not taken together": changed(
             sio_of({"direct": 1e8}, 1, 32), lambda cell: cell.factors["threads"] == 1,
             machine_cpu_s=None, cpu_s=lambda cell: 0.0 if cell.repeat == 1 else cell.cpu_s),
-        "nothing is told where the interval is too wide": _uneven_sio(),
         "a pool's page compares with nothing published": placed(reference("sio"), kind="pool"),
     }  # fmt: skip
-
-
-def _uneven_sio() -> Summary:
-    """Make a run whose three repeats differ, and CPU per I/O with them."""
-    times = {
-        ("direct", 1): (1, 2, 3), ("concurrent", 1): (2, 2, 3),
-        ("direct", 32): (1, 4, 2), ("concurrent", 32): (1, 9, 2),
-    }  # fmt: skip
-
-    def at(cell: Cell) -> int:
-        return times[str(cell.factors["mode"]), int(cell.factors["threads"])][cell.repeat - 1]
-
-    return changed(
-        sio_of({"direct": 1e8, "concurrent": 1e8}, 1, 32, pattern="sequential", noise=0),
-        read=part("read", iops=lambda cell: 1e4 * at(cell)),
-        machine_cpu_s=lambda cell: cell.cpu_s * at(cell),
-    )
 
 
 def _oltp() -> dict[str, Summary]:

@@ -55,16 +55,6 @@ def test_the_schema_is_that_of_the_code() -> None:
     assert (ROOT / "docs/summary.schema.json").read_text() == summary_schema.text()
 
 
-def test_cells_are_rows_for_other_programs(tmp_path: Path) -> None:
-    rows.write(SUMMARY, tmp_path)
-    with (tmp_path / rows.FILE).open(newline="") as file:
-        done, failed = csv.DictReader(file)
-    assert (done["id"], done["factor_streams"], done["p99.9 ms"]) == ("a-1", "1", "0.09")
-    assert (done["I/Os"], done["bytes"]) == ("10", "40960")  # counts have no decimals
-    assert (failed["MB/s"], failed["status"], failed["why"]) == ("", "failed", "no server")
-    assert not {name for name in done if name.startswith(("write", "lag", "response", "service"))}
-
-
 def test_each_column_is_described() -> None:
     page = (ROOT / "docs/reports.md").read_text()
     assert not [name for name in (*rows.OF_CELL, *MEASURES) if f"`{name}`" not in page]
