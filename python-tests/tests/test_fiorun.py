@@ -79,15 +79,6 @@ def test_broken_stats_line_is_named(tmp_path: Path) -> None:
     assert ConnectionStats.read(tmp_path / "none") == []
 
 
-def test_fio_over_the_pool(fio: FioRunner) -> None:
-    result = fio(rw="write", bs="64k", size="4m", filename="fiorun", spread="stripe")
-    assert result.status == 0, result.messages
-    assert result.report is not None
-    assert result.report.bytes("write") == 4 << 20
-    assert sum(line.write_bytes for line in result.stats) == 4 << 20
-    assert list(shares(result.stats).values()) == [0.25] * 4
-
-
 def _short(jobfile: Path, size: str, folder: Path) -> Path:
     """Return a job file with less to do."""
     text = jobfile.read_text().replace("runtime=30", "runtime=200ms")

@@ -8,9 +8,7 @@ import errno
 import io
 import json
 import os
-import shutil
 import signal
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -529,25 +527,3 @@ def test_two_runs_of_one_folder_exclude_each_other(tmp_path: Path) -> None:
     record.skip(record.plan.cells[0], "it is done")
     with other.claimed():
         assert other.cells[0].why == "it is done"
-
-
-_ANOTHER = """
-from nfsmulti.arguments import understand
-from nfsmulti.report.pages import REPORTS
-from nfsmulti.stories import SCENARIOS
-for command in ("run", "history"):
-    understand([command, "another"])
-print(SCENARIOS["another"].name, REPORTS["another"].title, sep=", ")
-"""
-
-
-def test_a_story_is_a_module_and_nothing_else(tmp_path: Path) -> None:
-    """A harness with one more knows it."""
-    harness = tmp_path / "nfsmulti"
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(paths.ROOT / "python-tests/nfsmulti", harness, ignore=ignored)
-    text = (harness / "stories/dd.py").read_text()
-    text = text.replace('"dd"', '"another"').replace('"""dd: ', '"""another: ')
-    (harness / "stories/another.py").write_text(text)
-    done = run([sys.executable, "-c", _ANOTHER], timeout=60, env={"PYTHONPATH": str(tmp_path)})
-    assert done.check().stdout == "another, another: one stream against five\n"

@@ -27,9 +27,7 @@ from nfsmulti.report.pages import naming
 from nfsmulti.report.told import Run
 from nfsmulti.run.record import Meter
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.story import Column, Factor, Grid, Page, Story
 from nfsmulti.summary import Cell, Figures, JobRow, Server, Summary
-from nfsmulti.texts import MISSING
 
 # --- the cells of a story ---
 
@@ -91,46 +89,6 @@ def test_without_bins_a_percentile_is_fios_own() -> None:
     percents = ("50", "95", "99", "99.9")
     assert [MEASURES[f"p{one} ms"](alone) for one in percents] == [1, 2, 3, 4]
     assert {MEASURES[f"p{one} ms"](both) for one in percents} == {None}
-
-
-def _run(page: Page) -> Run:
-    cells = [
-        Cell(
-            f"{way}-{repeat}", {"way": way}, repeat, "done", "a", "fio",
-            read=Figures(1, 1, 1.0, rate, rate * 1e6, 0, 0, 0, 0, 0),
-        )
-        for way, rates in (("one", (10.0, 11.0)), ("two", (20.0, 22.0)), ("own", (30.0,)))
-        for repeat, rate in enumerate(rates, start=1)
-    ]  # fmt: skip
-    story = Story(
-        name="made",
-        page=page,
-        places={},
-        factors={"way": Factor(["two", "one"])},
-        job=SCENARIOS["dd"].job,
-    )
-    return Run(story, Summary("made", "", "", "", False, "", {}, cells))
-
-
-def test_a_table_has_a_row_for_each_level_in_the_storys_order() -> None:
-    one = {"way": "one"}
-    columns = [
-        Column("MB/s", "MB/s"),
-        Column("times", "MB/s", to=one),
-        Column("some", "MB/s", to=lambda at: one if at["way"] == "two" else None),
-        Column("none", "p99 ms", to=one),  # of which no row has a figure
-    ]
-    table = _run(Page("", names={"own": "mine"})).table(Grid(["way"], columns, "way"))
-    assert table.headings == ["way", "MB/s", "times", "some"]
-    assert [row[0] for row in table.rows] == ["mine", "two", "one"]
-    assert [row[1] for row in table.rows] == ["30.0", "21.0", "10.5"]
-    assert [row[2:] for row in table.rows] == [["3.00", MISSING], ["2.00", "2.00"], ["1", MISSING]]
-
-
-def test_a_level_may_stand_for_any_other() -> None:
-    run = _run(Page("", stands={"way": "own"}))
-    assert [one.id for one in run.at({"way": "one"})] == ["one-1", "one-2", "own-1"]
-    assert run.text("MB/s", {"way": "own"}) == "30.0 MB/s"
 
 
 # --- a cell's name and its figures, wherever they are told ---
