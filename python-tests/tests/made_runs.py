@@ -12,7 +12,7 @@ import json
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -246,17 +246,17 @@ def connections_factors(nconnect: int, transport: str = "tcp") -> dict[str, Fact
 
 def latency(
     repeats: int = 3, slower: float = 1.0, seed: int = 1, nconnect: tuple[int, ...] = (1, 4),
-    slo: str = "p99:1ms", noise: float = 0.01,
+    slo: str = "p99:1ms", loads: Sequence[int] = (20, 40, 60, 80, 100, 120),
 ) -> Summary:  # fmt: skip
     """Make a run of latency: each connection is one server that takes 50 µs, as in M/M/1."""
-    loads: dict[Factor, float] = {"peak": 1, 20: 0.2, 40: 0.4, 60: 0.6, 80: 0.8, 100: 1, 120: 1}
+    parts: dict[Factor, float] = {"peak": 1, **{load: min(1, load / 100) for load in loads}}
     cells = [
         (latency_factors(count, load), {"read": 20e3 * count * part * 4096})
-        for count, (load, part) in product(nconnect, loads.items())
+        for count, (load, part) in product(nconnect, parts.items())
     ]
     run = made(
         "latency", cells, repeats, seed, {**UNLIMITED, "slo": slo},
-        slower=slower, block=4096, mean_us=50, noise=noise,
+        slower=slower, block=4096, mean_us=50,
     )  # fmt: skip
     return dataclasses.replace(run, cells=[_arrived(cell, slower) for cell in run.cells])
 

@@ -189,8 +189,9 @@ def _oltp() -> dict[str, Summary]:
         "each at its own concurrency where they share none": only(
             run, lambda cell: [*cell.factors.values()] in (["one", 4], ["pool", 16])
         ),
-        "how many connections several are": changed(
-            run, lambda cell: cell.factors["connections"] == "pool",
+        "how many connections several are, and versions of mounts": changed(
+            placed(run, mounts={"m": "vers=4.2,proto=rdma"}),
+            lambda cell: cell.factors["connections"] == "pool",
             command="fio --pool=a --nconnect=4 --spread=roundrobin", paths={"a": 0.5, "b": 0.5}),
     }  # fmt: skip
 
@@ -484,7 +485,7 @@ def _latency() -> dict[str, Summary]:
         "drawn by medians of repeats": changed(
             one_latency(slo="p99:1s"), lambda cell: (cell.repeat, cell.factors["load"]) == (2, 40),
             parts=Parts({"90000000": 20000}, {"2100000": 20000}, {"40000": 20000})),
-        "many loads": _many_loads(),
+        "many loads": one_latency(repeats=1, loads=range(10, 121, 5)),
         "the latency is not the server's alone": changed(one, parts=doubtful),
         "the generator's lag": changed(one, _arrived, arrivals=part("arrivals", lag=late)),
         "which is no doubt where the depth was used up": changed(
@@ -514,19 +515,6 @@ def _odd_knee() -> Summary:
         one_latency(slo=""), rate, arrivals=part("arrivals", achieved=rate),
         read=part("read", response=response),
     )  # fmt: skip
-
-
-def _many_loads() -> Summary:
-    run = one_latency(repeats=1)
-    more = [
-        dataclasses.replace(
-            cell, factors=made_runs.latency_factors(1, int(cell.factors["load"]) - step)
-        )
-        for cell in run.cells
-        if cell.arrivals
-        for step in (0, 3, 6, 9)
-    ]
-    return dataclasses.replace(run, cells=[run.cells[0], *more])
 
 
 # --- connections ---
