@@ -13,6 +13,7 @@ from typing import Any
 
 import made_runs
 import pytest
+from made_runs import changed
 from run_helpers import made_record, own_cells, run_one
 
 from nfsmulti.fiorun import FioReport, PathStats
@@ -137,26 +138,19 @@ def test_of_jobs_that_write_no_more_nothing_is_told(tmp_path: Path) -> None:
 
 
 def test_a_page_shows_how_cells_went_on_and_what_went_wrong() -> None:
-    summary = made_runs.reference("fsperf", 1)
-    bandwidth = overtime.section(summary, {}).plots[0]
+    run = made_runs.reference("fsperf", 1)
+    bandwidth = overtime.section(run, {}).plots[0]
     assert "Marks" not in bandwidth.caption
-    cells = [
-        dataclasses.replace(
-            cell, marks={"reconnect": [1, 2]}, write_over_time={"p99_us": [9.0] * 4}
-        )
-        for cell in summary.cells[-1:]
-    ]
-    both = overtime.section(
-        dataclasses.replace(summary, cells=[*summary.cells[:-1], *cells]), {}
-    ).plots
+    last, waits = run.cells[-1].id, {"p99_us": [9.0] * 4}
+    marks = {"reconnect": [1, 2]}
+    marked = changed(run, lambda cell: cell.id == last, marks=marks, write_over_time=waits)
+    both = overtime.section(marked, {}).plots
     assert [plot.name for plot in both] == ["over-time-bandwidth", "over-time-p99"]
     assert all(plot.caption.endswith("Marks: a reconnect in that time.") for plot in both)
     assert ": reconnect</title>" in charts.svg_of(both[0].figure, "x")
     assert "reads alone" not in both[1].caption
-    mixed = dataclasses.replace(cells[0], read_over_time={"p99_us": [3.0] * 4}, factors={"own": 1})
-    drawn = overtime.section(
-        dataclasses.replace(summary, cells=[*summary.cells[:-1], mixed]), {}
-    ).plots
+    mixed = changed(marked, lambda cell: cell.id == last, read_over_time=waits, factors={"own": 1})
+    drawn = overtime.section(mixed, {}).plots
     assert "Of reads alone where a job also writes." in drawn[1].caption
     assert overtime.section(made_runs.dd(1), {}).plots == []
 

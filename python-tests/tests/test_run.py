@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, Self
+from unittest import mock
 
 import psutil
 import pytest
@@ -375,22 +376,11 @@ def test_limited_mounts_are_connections_of_their_own(tmp_path: Path) -> None:
 
 
 def test_output_of_the_guest_may_come_in_pieces(tmp_path: Path) -> None:
-    events: list[str] = []
-
-    class Listener(Watcher):
-        def begin(self, cell: PlannedCell) -> None:
-            events.append(f"begin {cell.id}")
-
-        def tick(self, seconds: float, now: Live | None) -> None:
-            events.append(f"tick {seconds} {now}")
-
-        def end(self, cell: Cell) -> None:
-            events.append(f"end {cell.id} {cell.status}")
-
+    watcher = mock.Mock(spec=Watcher)
     specs = SCENARIOS["randread"].cells(Scale(True, 1))[:1]
     record = made_record(tmp_path / "run", "randread", specs)
     (cell,) = record.waiting()
-    stream = ProgressStream(record, [cell], Listener())
+    stream = ProgressStream(record, [cell], watcher)
     now: dict[str, Any] = {"paths": {"p": {"ops": 1}}, "per_s": {}}
     ticked = json.dumps({"tick": 1.5, "now": now})
     said = f'{{"begin": "{cell.id}"}}\n{ticked}\n{{"end": "{cell.id}"}}\n'.encode()
@@ -398,10 +388,12 @@ def test_output_of_the_guest_may_come_in_pieces(tmp_path: Path) -> None:
         stream.write(bytes([byte]))
     assert stream.under_way == cell
     guests = Record.resume(record.folder)  # which writes into the folder of the run
-    guests.set(dataclasses.replace(waiting_cell(cell), status="done"))
+    done = dataclasses.replace(waiting_cell(cell), status="done")
+    guests.set(done)
     stream.write(said[30:])
     assert stream.under_way is None
-    assert events == [f"begin {cell.id}", f"tick 1.5 {Live(**now)}", f"end {cell.id} done"]
+    events = [mock.call.begin(cell), mock.call.tick(1.5, Live(**now)), mock.call.end(done)]
+    assert watcher.method_calls == events
 
 
 def test_a_cell_has_no_more_tries_than_it_needs(
