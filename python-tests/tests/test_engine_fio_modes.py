@@ -1,22 +1,32 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""fio's own modes around the engine: client and server, its outputs, its helps, ABI.
+"""What a job says, to people and to programs; fio's own modes around the engine, and its ABI.
 
 Logs are replayed in test_engine_io.py; jobs on servers of several hosts are in test_hosts.py.
 """
 
 import contextlib
+import dataclasses
+import errno
 import json
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
-from engine_helpers import Place, complaints, eventually
+from engine_c import CData, ffi, zeros
+from engine_helpers import Place, Traced, complaints, eventually, failed_io, said
+from scripted_jobs import Run, go
 
-from nfsmulti.fiorun import ConnectionStats
+from nfsmulti.errors import HarnessError
+from nfsmulti.fiorun import ConnectionStats, FioResult, OperationStats, Option, PathStats
 from nfsmulti.lab.lab import free_ports
+from nfsmulti.paths import ROOT
 from nfsmulti.processes import Process, run
+from servers.scripted import Answer, Nfs, Nfs4, Status, Terms, on
 
 _JOB = ["--name=job", "--rw=read", "--bs=16k", "--size=1m", "--filename=f"]
 
@@ -173,3 +183,216 @@ def test_programs_that_are_not_fio_are_refused(mounted: Place, tmp_path: Path) -
     assert completed.status == 3, completed.stderr
     (line,) = complaints(completed.stderr)
     assert "this program does not export fio's symbols" in line
+
+
+# --- the stats file and the trace ---
+
+_READ: dict[str, Option] = {"rw": "read", "bs": "16k", "size": "64k", "filename": "f"}
+_TEXTS = ["job", "path", "local", "remote", "transport"]
+_NUMBERS = [
+    "job_number", "connection", "read_ops", "read_bytes", "write_ops", "write_bytes", "commits",
+    "meta_ops", "lookups", "rewritten_bytes", "syscalls", "bytes_sent", "bytes_received",
+    "discarded_bytes", "sends", "receives", "retransmissions", "reconnects", "reissues",
+    "stale_replies", "errors",
+]  # fmt: skip
+_OF_LATENCIES = ["mean", "p50", "p95", "p99", "p99_9", "p99_99", "max"]
+_TIMES = [f"{span}_{figure}_us" for span in ("wait", "rtt") for figure in _OF_LATENCIES]
+
+
+def _lines(result: FioResult) -> list[dict[str, Any]]:
+    """Read the stats file line by line: JSON objects, each on its own."""
+    text = (result.folder / "stats.jsonl").read_text()
+    assert text.endswith("}\n")
+    lines = [json.loads(line) for line in text.splitlines()]
+    return [line for line in lines if line.get("kind") != "message"]
+
+
+_LOSES: dict[str, Option] = {"rw": "write", "fsync": 4, "bs": "4k", "size": "64k"}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "1 connection on 1 path: "),
+        ({"arrival_rate": 10_000, "trace": 1}, "arrivals: "),
+        ({"arrival_rate": 10_000}, "arrival_rate without lat_percentiles=1"),
+        (_LOSES, 'bytes of "f" may be lost: '),
+    ],
+)
+def test_what_people_are_told_programs_are_too(
+    job: Run, options: dict[str, Option], words: str
+) -> None:
+    """A JSON for programs has no lines of the engine, and none reach fio's client with one."""
+    restarts = on(Nfs.COMMIT, Answer(verifier=b"restarts"), nth=1)
+    there = {"f": bytes(65536)}
+    result = job(restarts, **{"rw": "read", **options}, files=there, error=None).result
+    told = re.findall(r"^nfsmulti: job: (?!trace: )(.*)$", result.messages, re.MULTILINE)
+    lines = [json.loads(line) for line in (result.folder / "stats.jsonl").open()]
+    messages = [line for line in lines if line.get("kind") == "message"]
+    assert [line["text"] for line in messages] == told
+    assert any(words in line for line in told)
+    assert {(line["job"], line["job_number"]) for line in messages} == {("job", 0)}
+
+
+def test_every_key_is_there_with_its_type(place: Place) -> None:
+    result = place.fio.well(
+        rw="randrw", bs="16k", size="1m", filename="f", spread="queue", nconnect=2
+    )
+    lines = _lines(result)
+    assert len(lines) == 8
+    security = (None, None) if place.kind == "mount" else ("sys", "none")
+    for line in lines:
+        assert (line.pop("sec", None), line.pop("xprtsec", None)) == security
+        assert set(line) == {*_TEXTS, *_NUMBERS, *_TIMES}
+        assert 0 < line["rtt_mean_us"] <= line["rtt_max_us"]
+        assert all(isinstance(line[key], str) and line[key] for key in _TEXTS)
+        assert all(type(line[key]) is int for key in _NUMBERS)
+        assert all(isinstance(line[key], float) for key in _TIMES)
+
+
+def test_documents_name_every_key() -> None:
+    """docs/reports.md tells what is in the file."""
+    text = (ROOT / "docs/reports.md").read_text()
+    of_operations = [field.name for field in dataclasses.fields(OperationStats)]
+    keys = [*_TEXTS, *_NUMBERS, *_TIMES, *of_operations]
+    assert [key for key in keys if f"`{key}`" not in text] == []
+
+
+def test_a_paths_counters_are_its_connections_sums(testlib: CData) -> None:
+    total, one = zeros("counters"), zeros("counters")
+    members = ffi.typeof("struct counters").fields
+    numbers = [name for name, member in members if member.type.kind == "primitive"]
+    for value, name in enumerate(numbers, start=1):
+        setattr(one, name, value)
+    for _ in range(2):
+        testlib.counters_add(total, one)
+    expected = {name: 2 * value for value, name in enumerate(numbers, start=1)}
+    assert {name: getattr(total, name) for name in numbers} == expected
+
+
+def test_a_live_file_is_replaced_while_the_job_runs(mounted: Place, tmp_path: Path) -> None:
+    live = tmp_path / "live"
+    job: dict[str, Option] = {
+        **_READ, "nconnect": 2, "numjobs": 2, "thread": 1, "live_file": str(live),
+    }  # fmt: skip
+    files = [Path(f"{live}.{number}") for number in range(2)]
+
+    def reads() -> list[int]:
+        found = []
+        for file in files:
+            with contextlib.suppress(HarnessError):  # it is being written
+                found += [line.read_ops for line in PathStats.read(file)]
+        return found
+
+    with mounted.fio.start(**job, time_based=1, runtime=600) as process:
+        eventually(lambda: len(reads()) == 2)
+        first = sum(reads())
+        eventually(lambda: len(found := reads()) == 2 and sum(found) > first)
+        process.end(10)
+
+
+def test_a_live_file_that_cannot_be_written_is_said_once(mounted: Place) -> None:
+    result = mounted.fio.well(
+        rw="read", bs="4k", size="64k", time_based=1, runtime=2, live_file="/none/live"
+    )
+    assert result.messages.count("cannot write live_file=/none/live: No such file") == 1
+
+
+def test_bytes_on_the_wire(exported: Place) -> None:
+    """A little more than the data: a header for each call and for each reply."""
+    result = exported.fio.well(rw="randrw", bs="64k", size="4m", filename="f", spread="roundrobin")
+    for line in result.stats:
+        calls = line.read_ops + line.write_ops + line.commits
+        assert 80 * calls < line.bytes_sent - line.write_bytes < 300 * calls
+        assert 80 * calls < line.bytes_received - line.read_bytes < 300 * calls
+        assert calls < line.syscalls < 10 * calls
+        assert 0 < line.sends <= calls
+        assert 0 < line.receives <= line.syscalls - line.sends
+
+
+def test_a_round_trip_begins_with_the_last_sending(job: Run) -> None:
+    """The first copy is lost, and sent again after 1 s: the server has not had the call before."""
+    lost = on(Nfs.WRITE, Answer(act=False, reply=False), nth=1)
+    ran = job(lost, on(Nfs.WRITE, Answer(delay=0.3), nth=2), timeo=10, iodepth=1)
+    (line,) = ran.stats
+    first, again, *_ = ran.calls(Nfs.WRITE)
+    assert (again.xid, line.retransmissions) == (first.xid, 1)
+    assert again.answered is not None
+    assert 0.29 < line.rtt_max_us / 1e6 < again.answered - first.time - 0.5
+    assert line.rtt_mean_us < line.rtt_max_us
+
+
+def test_a_wait_ends_with_the_first_sending(job: Run) -> None:
+    """What the server puts off three times is another call each time, and no longer waits."""
+    puts_off = on(Nfs.WRITE, Answer(act=False, status=Status.JUKEBOX), first=3)
+    ran = job(puts_off, iodepth=1)
+    (line,) = ran.stats
+    first, *_, last = ran.calls(Nfs.WRITE)[:4]
+    assert first.offset == last.offset
+    assert line.wait_max_us / 1e6 < (last.time - first.time) / 2
+
+
+def test_waiting_for_a_slot_is_told_apart(job: Run) -> None:
+    """NFSv4.1 with one slot: what the server is asked next waits in the job."""
+    seconds, blocks = 0.02, 16
+    slow = on(Nfs4.READ, Answer(delay=seconds))
+    reads: dict[str, Any] = {"version": 4, "rw": "read", "iodepth": blocks}
+    (line,) = job(slow, terms=partial(Terms, slots=1), **reads).stats
+    assert line.rtt_p50_us > seconds * 1e6
+    assert line.wait_max_us > (blocks - 1) * seconds * 1e6
+    assert line.rtt_mean_us < line.wait_mean_us
+    (line,) = job(slow, **reads).stats
+    assert line.wait_p50_us < line.rtt_p50_us  # a busy machine may keep back single ones
+
+
+def test_what_is_never_sent_has_waited_to_its_end(job: Run) -> None:
+    """There is no connection, and `soft` ends it. The server has 2 s to read what comes before."""
+    gone = on(Nfs.READ, Answer(reply=False, do=go), after=4)
+    soft: dict[str, Option] = {"soft": 1, "timeo": 5, "retrans": 0, "rw": "read", "size": "128k"}
+    files = {"f": bytes(128 << 10)}
+    ran = job(gone, **soft, ignore_error=errno.ETIMEDOUT, files=files, error=None)
+    (line,) = ran.stats
+    assert line.errors > len(ran.calls(Nfs.READ)) - line.read_ops
+    assert line.wait_max_us > 500_000
+
+
+def test_stats_file_that_cannot_be_written(mounted: Place, tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing" / "stats")
+    result = mounted.fio(**_READ, stats_file=missing)
+    (line,) = said(result)
+    assert f"cannot write stats_file={missing}: No such file or directory" in line
+
+
+def test_trace_has_a_line_for_each_operation(place: Place) -> None:
+    job: dict[str, Option] = {"rw": "randrw", "bs": "16k", "size": "1m", "filename": "d/f"}
+    stripes: dict[str, Option] = {"spread": "stripe", "stripe_size": "8k"}
+    result = place.fio.well(iodepth=8, fsync=8, trace=1, **job, **stripes)
+    calls = Traced.read(result.stderr)
+    seen = Counter((call.connection, call.operation) for call in calls)
+    for line in result.stats:
+        assert seen[line.connection, "READ"] == line.read_ops
+        assert seen[line.connection, "WRITE"] == line.write_ops
+        assert seen[line.connection, "COMMIT"] == line.commits
+    assert {call.path for call in calls} <= set(place.labels)
+    assert {call.file for call in calls} == {"d/f"}
+    assert all(call.done == call.length for call in calls if call.operation != "COMMIT")
+
+
+def test_a_mounts_addresses_and_a_trace_by_the_environment(mounted: Place) -> None:
+    result = mounted.fio(**_READ, env={"IOTRAP_TRACE": "1"})
+    (line,) = result.stats
+    path = mounted.paths[0]
+    assert (line.path, line.local, line.remote, line.transport) == (path, "-", path, "mount")
+    assert len(Traced.read(result.stderr)) == 4
+    assert Traced.read(mounted.fio(**_READ).stderr) == []
+
+
+def test_errors_are_counted_and_traced(exported: Place) -> None:
+    exported.random("f", 65536)
+    pool = exported.pool.replace("/export?", "/ro?")
+    result = exported.fio(pool=pool, rw="write", bs="16k", filename="f", trace=1)
+    failed_io(result, "NFS3ERR_ROFS")
+    (call,) = Traced.read(result.stderr)
+    assert (call.operation, call.done, call.error) == ("WRITE", 0, "Read-only file system")
+    (line,) = result.stats
+    assert (line.errors, line.write_ops) == (1, 0)

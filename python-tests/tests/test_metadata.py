@@ -412,18 +412,15 @@ def test_verify_where_lookup_brings_no_attributes(job: Run) -> None:
 # --- calls that are lost, by scripted servers ---
 
 
-def _dies_at(procedure: Nfs | Nfs4) -> Hook:
-    """Make a hook: the second address is gone when it gets such a call, which is not answered."""
+def _lose(server: ScriptedServer) -> None:
+    server.refuse(TWO_ADDRESSES[1])
+    server.reset_connections()
 
-    def lose(server: ScriptedServer) -> None:
-        server.refuse(TWO_ADDRESSES[1])
-        server.reset_connections()
 
-    def hook(call: Call) -> Answer | None:
-        dies = call.procedure is procedure and call.server[0] == TWO_ADDRESSES[1]
-        return Answer(act=False, reply=False, do=lose) if dies else None
-
-    return hook
+def _dies(call: Call) -> Answer | None:
+    """Let the second address be gone when it is asked for a page, which is not answered."""
+    dies = call.procedure is Nfs.READDIR and call.server[0] == TWO_ADDRESSES[1]
+    return Answer(act=False, reply=False, do=_lose) if dies else None
 
 
 def _did_well(ran: Outcome, operation: Nfs4) -> int:
@@ -494,7 +491,7 @@ _COME_THROUGH = {
         expected=_refused_one_close,
     ),
     "a path dies amid a listing": case(
-        _beyond_the_first(_dies_at(Nfs.READDIR)), _PAGES, **_TWO,
+        _beyond_the_first(_dies), _PAGES, **_TWO,
         **{**_20, "rw": "read", "meta_read": "readdir"}, files=_made(20), expected=_listed_anew,
     ),
     "a server that goes on behind a failure": case(  # its LOOKUPs find nothing first

@@ -2,7 +2,7 @@
 """Bad input: one clear line, a status that is not 0, and nothing left behind.
 
 How pools are refused is in test_pool.py and test_engine_pool.py, what servers refuse in
-test_refusals.py, and reading beyond the end of a file in test_engine_files.py.
+test_refusals.py, and reading beyond the end of a file in test_engine_io.py.
 """
 
 import random
