@@ -114,7 +114,7 @@ def test_report_tells_of_the_server_and_of_cells_that_it_did_not_tell() -> None:
     assert (
         "20 of 60 cells have no figures of the server: ssh nas cat: failed (255): refused" in text
     )
-    assert said(cells[1]).endswith("; no figures of the server: ssh nas cat: failed (255): refused")
+    assert said(cells[0]).endswith("; no figures of the server: ssh nas cat: failed (255): refused")
 
 
 # What a scenario's cells differ in themselves, or have none of.
