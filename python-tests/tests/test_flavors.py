@@ -13,7 +13,6 @@ from nfsmulti.lab import EXPORT, SECRET, Lab
 from nfsmulti.lab.kerberos import KERBEROS_FLAVORS
 from servers.record_proxy import Record, RecordProxy, passed
 from servers.scripted import Answer, AuthStat, Export, Nfs4, ScriptedServer, Status4, on
-from servers.tls_proxy import Fault, TlsProxy
 
 _NONE, _SYS, _KRB5, _KRB5P, _UNKNOWN = 0, 1, 390003, 390005, 390009  # pseudo flavors
 
@@ -121,17 +120,6 @@ def test_what_could_not_be_asked() -> None:
     assert line.startswith("ok which security flavors it takes was not told (")
     assert "NFS4ERR_NOTSUPP" in line
     assert line.endswith("; no TLS")
-
-
-def test_a_server_that_is_silent_to_the_probe_for_tls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was asked."""
-    monkeypatch.setattr("nfsmulti.doctor._PATIENCE", "soft&timeo=5&retrans=0")
-    with ScriptedServer() as server:
-        to = ("127.0.0.1", server.nfs_port)
-        with TlsProxy(to, Path(), Path(), takes_clear=True, fault=Fault.SILENT) as proxy:
-            _, (line,), _ = _doctor(f"nfs://127.0.0.1:{proxy.port}/export?version=4.1")
-    assert "; TLS (xprtsec=tls) does not work: " in line
-    assert "no answer to the probe for TLS" in line
 
 
 def test_a_ticket_that_is_missing_hides_nothing(realm: Lab) -> None:

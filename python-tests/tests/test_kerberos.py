@@ -154,14 +154,11 @@ def test_many_clients_within_tls(client: Client, kerberos: Lab, tmp_path: Path) 
     assert proxy.clear == b""
 
 
-@pytest.mark.parametrize("clients", [{}, {"nclients": 2}], ids=["one client", "two clients"])
-def test_contexts_are_renewed(
-    local_fio: FioRunner, tmp_path: Path, clients: dict[str, Option]
-) -> None:
+def test_contexts_are_renewed(local_fio: FioRunner, tmp_path: Path) -> None:
     """Before their tickets expire, and without a call that fails."""
     job: dict[str, Option] = {
         "rw": "randrw", "bs": "8k", "size": "8m", "iodepth": 8, "rate_iops": 100,
-        "time_based": 1, "runtime": 5, "filename": "f", **clients,
+        "time_based": 1, "runtime": 5, "filename": "f", "nclients": 2,
     }  # fmt: skip
     lifetime = 4
     with realm(Kerberos(lifetime=lifetime)) as lab:
@@ -203,8 +200,6 @@ _CACHES: dict[str, tuple[bytes | str | None, str, str]] = {
     "missing": (None, "No credentials cache found (cache: FILE:", "run kinit"),
     "empty": (b"", "Bad format in credentials cache", "run kinit"),
     "garbage": (b"no cache\n", "format version number", "run kinit"),
-    "cut": (b"\x05\x04\x00\x0c", "Bad format", "run kinit"),
-    "directory": ("FILE:/", "Bad format", "run kinit"),
     "no directory": ("DIR:/nowhere", "No credentials cache found (cache: DIR:", "run kinit"),
     "service": ("KCM:", "No KCM server found", "or name another cache by ccache= or KRB5CCNAME"),
     "kind": ("BOGUS:x", "Unknown credential cache type", "or name another cache by"),

@@ -347,21 +347,6 @@ def test_a_server_without_kerberos(client: Client, kerberos: Lab) -> None:
     refused(result, "denied the context (AUTH_FAILED): does it serve Kerberos")
 
 
-def test_a_context_is_refused_for_a_while(client: Client, proxy: RecordProxy) -> None:
-    """With hard the job waits, says so once, and goes on."""
-    init = Fault(lambda call: call.is_init, lambda call: call.deny(AuthStat.FAILED), times=0)
-    forgotten = denying()
-    proxy.calls = lambda call: init(call) if call.is_init else forgotten(call)
-    with client.start(**GOING_ON, nconnect=2, spread="roundrobin") as process:
-        eventually(lambda: traces(process) > 10)
-        init.times, forgotten.times = 4, 2
-        goes_on(process)
-        result = client.ended(process)
-    assert len(init.met) == 4
-    assert sum(line.errors for line in result.stats) == 0
-    assert len([line for line in told(result) if "denied the context" in line]) == 1
-
-
 @pytest.mark.parametrize("place", [-5, 24], ids=["token", "verifier"])
 def test_a_renewal_that_fails(local_fio: FioRunner, tmp_path: Path, place: int) -> None:
     """The context in use serves on, and nothing is said."""

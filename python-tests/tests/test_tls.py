@@ -9,13 +9,12 @@ import re
 import signal
 import socket
 import struct
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from conftest import FioRunner, call_harness, or_skip, started_lab
-from engine_helpers import all_go_on, done, eventually, refused, said, stopped_well, traces
+from engine_helpers import all_go_on, done, eventually, refused, said, stopped_well
 from scripted_jobs import KIB, MIB, NEVER, SECONDS, numbered, preloaded, runner
 
 from nfsmulti import paths
@@ -242,11 +241,6 @@ def test_a_paths_own_arguments(client: FioRunner, tls: Tls, tmp_path: Path) -> N
     assert {one.protocol for one in tls.proxy.handshakes} == {None}
 
 
-def test_a_python_whose_openssl_is_no_file_runs_the_labs_proxy() -> None:
-    argv = [sys.executable, "-c", "import _ssl; del _ssl.__file__; import servers.tls_proxy"]
-    run(argv, timeout=60, env={"PYTHONPATH": str(paths.PYTHON_TESTS)}).check()
-
-
 def test_the_doctor_tells_of_it(ganesha: Lab, made: Certificates) -> None:
     with before(ganesha, made, takes_clear=True) as proxy:
         pools = {
@@ -325,25 +319,6 @@ def test_a_server_whose_tls_fails_for_a_while_is_come_back_to(tls: Tls) -> None:
         all_go_on(process, connections=2, depth=4)
         process.signal(signal.SIGINT)
         stopped_well(tls.finish(process))
-    assert tls.proxy.clear == b""
-
-
-def test_writes_held_for_a_path_whose_tls_fails_go_out_over_another(tls: Tls) -> None:
-    job: dict[str, Option] = {
-        "rw": "write", "bs": "16k", "size": "1m", "iodepth": 4, "rate_iops": 200, "trace": 1,
-        "time_based": 1, "runtime": 3600, "failover": 1, "hold_writes": "64m",
-        "spread": "roundrobin",
-    }  # fmt: skip
-    with tls.start(pool=f"{tls.path()},{tls.server.url(version=4)}", **job) as process:
-        all_go_on(process, connections=2, depth=4)
-        tls.proxy.fault = Fault.CUT
-        tls.server.restart()
-        written = traces(process)
-        eventually(lambda: traces(process) > written + 2 * 64)  # the whole file, twice
-        process.signal(signal.SIGINT)
-        result = tls.finish(process)
-    stopped_well(result)
-    assert sum(line.rewritten_bytes for line in result.stats) > 0
     assert tls.proxy.clear == b""
 
 
