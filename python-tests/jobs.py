@@ -4,6 +4,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from nfsmulti.fiorun import Engine, FioProcess, FioResult, Options, words_of
 
@@ -46,19 +47,7 @@ class Fio:
         setting = ["env", *(f"{key}={value}" for key, value in variables.items())]
         return FioProcess([*self.enter, *setting, "fio", *words, *jobs], folder)
 
-    def run(
-        self,
-        folder: Path,
-        *,
-        pool: str | None,
-        options: Options,
-        timeout: float = 60,
-        jobfile: Path | None = None,
-        arguments: Sequence[str] = (),
-        env: Mapping[str, str] | None = None,
-    ) -> FioResult:
-        """Start fio as start() does, wait up to `timeout` seconds, and end what still runs."""
-        with self.start(
-            folder, pool=pool, options=options, jobfile=jobfile, arguments=arguments, env=env
-        ) as process:
+    def run(self, folder: Path, *, timeout: float = 60, **words: Any) -> FioResult:
+        """Start fio by the words of start(), wait `timeout` seconds, and end what still runs."""
+        with self.start(folder, **words) as process:
             return process.result(timeout)
