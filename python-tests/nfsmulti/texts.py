@@ -117,25 +117,6 @@ def _with_half(value: float, half: float, most_places: int) -> str:
     return f"{value:,.{places}f} ± {max(half, 10**-places):,.{places}f}"
 
 
-def cv(sample: Sample | None) -> str:
-    """Write a sample's coefficient of variation in per cent, without the sign."""
-    if sample is None or sample.cv_percent is None:
-        return MISSING
-    return f"{sample.cv_percent:.1f}"
-
-
-def count(sample: Sample | None) -> str:
-    """Write how often a figure was measured."""
-    return str(sample.n) if sample else MISSING
-
-
-def p_value(p: float | None) -> str:
-    """Write a probability."""
-    if p is None or math.isnan(p):
-        return MISSING
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
-
-
 def repeats_to_tell(needed: int) -> str:
     """Say how many repeats would tell, by Ratio.pairs_to_tell()."""
     if needed > MOST_REPEATS:

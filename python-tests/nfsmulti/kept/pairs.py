@@ -76,18 +76,15 @@ def why_not(a: Summary, b: Summary) -> str | None:
 
 def _kind(run: Summary) -> dict[str, Any]:
     """Return what two runs that are compared have in common, by what that is."""
+    factors = [{*cell.factors} for cell in run.cells]
     return {
         "scenarios": run.scenario,
-        "factors": ", ".join(sorted(_of_all(run.cells))),
+        # Those that all cells have; some have another, as one connection on one path.
+        "factors": ", ".join(sorted(set.intersection(*factors) if factors else ())),
         "lengths": "quick" if run.quick else "full",
         "numbers of hosts": run.hosts,
         **{f"places ({name})": run.place.get(name, old) for name, old in _PLACE.items()},
     }
-
-
-def _of_all(found: Sequence[Cell]) -> set[str]:
-    """Return the factors that all cells have; some have another, as one connection on one path."""
-    return set.intersection(*({*cell.factors} for cell in found)) if found else set()
 
 
 def _apart(a: Summary, b: Summary) -> str:

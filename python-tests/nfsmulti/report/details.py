@@ -60,6 +60,7 @@ def _figures(found: Sequence[Cell], way: str) -> dict[str, str]:
     """Return the figures of one direction, by heading; CPU time and processors are of both."""
     sides = [side for cell in found for side in measures.sides(cell, way)]
     rate = Sample.of(side.bytes_per_s / 1e6 for side in sides)
+    cv = rate.cv_percent if rate else None
     held = not any(cell.arrivals and not cell.arrivals.sustained for cell in found)
     lat = merged(side.response for side in sides if held)
     waits = {f"lat p{percent} ms": cells.bins_us(lat, percent) for percent in _OF_LAT}
@@ -68,8 +69,8 @@ def _figures(found: Sequence[Cell], way: str) -> dict[str, str]:
     return {
         "MB/s": texts.mean(rate),
         "IOPS": texts.mean(Sample.of(side.iops for side in sides)),
-        "CV %": texts.cv(rate),
-        "n": texts.count(rate),
+        "CV %": MISSING if cv is None else f"{cv:.1f}",
+        "n": str(rate.n) if rate else MISSING,
         **{name: texts.number(wait and wait / 1000) for name, wait in waits.items()},
         **{name: texts.mean(cells.sample(found, MEASURES[name])) for name in _OF_BOTH},
         "Jain": f"{jain.mean:.4f}" if jain else MISSING,

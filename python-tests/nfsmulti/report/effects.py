@@ -57,7 +57,9 @@ def beside(summary: Summary) -> list[PublishedFigure]:
             summary.done, {"direction": "read", "buffer": 131072, "transfer": transfer}
         )
         what = f"read of {transfer} MB, buffers of 131072"
-        ours = texts.mean(cells.sample(found, _seconds), "s")
+        # One that an earlier version lengthened makes several transfers.
+        each = cells.sample(found, lambda cell: measures.longest_s(cell) / cell.times or None)
+        ours = texts.mean(each, "s")
         rows.append(PublishedFigure(what, published, ours))
     best, *others = _ranked(summary, "write") or [[]]
     last = others[_TOP - 2] if len(others) > _TOP - 2 else []
@@ -70,11 +72,6 @@ def beside(summary: Summary) -> list[PublishedFigure]:
 
 def _mean(found: list[Cell]) -> str:
     return texts.mean(cells.sample(found, measures.MB_PER_S), "MB/s")
-
-
-def _seconds(cell: Cell) -> float | None:
-    """Return the time of one transfer; one that an earlier version lengthened makes several."""
-    return measures.longest_s(cell) / cell.times or None
 
 
 def _ranked(summary: Summary, direction: str) -> list[list[Cell]]:
@@ -201,7 +198,8 @@ def _mattering_little(speed: _Speed, factor: str) -> Judged:
     if speed.matters_little(factor):
         return Judged(Verdict.REPRODUCED, f"{size}, shown to be under {100 * _ALIKE:g} %")
     kind = Verdict.NOT if factor in speed.mattering else Verdict.INCONCLUSIVE
-    return Judged(kind, f"{size}, p {texts.p_value(speed.p[factor])}")
+    p = speed.p[factor]
+    return Judged(kind, f"{size}, p {'< 0.001' if p < 0.001 else f'{p:.3f}'}")
 
 
 def _plateau(speed: _Speed | None, what: str, theirs: str, link: int | None) -> Finding:

@@ -120,8 +120,10 @@ class Run:
         """Return a percentile at some levels, of all repeats together."""
         return cells.pooled_ms(self.at(levels), measure)
 
-    def text(self, measure: str, levels: Levels) -> str:
+    def text(self, measure: str, levels: Levels | None) -> str:
         """Write its mean with its unit."""
+        if levels is None:
+            return MISSING
         unit = measure.rpartition(" ")[2].removesuffix("/op")
         return texts.mean(self.sample(measure, levels), unit)
 
@@ -498,12 +500,8 @@ def _beside_one(run: Run, one: Beside | page.PublishedFigure) -> page.PublishedF
     what = one.what.replace("{where}", run.words({place: there[0]})).replace("{hosts}", run.hosts)
     gain = run.ratio(one.measure, one.at, one.of) if one.at and one.of else None
     own = one.ours if isinstance(one.ours, str) else one.ours(run, one.at or {})
-    ours = own or _text(run, one.measure, one.at)
+    ours = own or run.text(one.measure, one.at)
     return page.PublishedFigure(what, one.theirs, ours, one.ratio, gain)
-
-
-def _text(run: Run, measure: str, at: Levels | None) -> str:
-    return run.text(measure, at) if at else MISSING
 
 
 def _findings(story: Story, summary: Summary) -> list[page.Finding]:
@@ -524,7 +522,7 @@ def finding(run: Run, one: Claim) -> page.Finding:
     if one.each:
         return _of_each(run, one)
     if one.why:
-        ours = _text(run, one.measure, one.over)
+        ours = run.text(one.measure, one.over)
         return page.Finding(one.what, one.said, ours, page.untestable(one.why))
     gain = run.ratio(one.measure, one.over, one.under) if one.over and one.under else None
     ours = f"{gain.text} times" if gain else MISSING

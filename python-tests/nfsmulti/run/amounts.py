@@ -108,7 +108,8 @@ def cached(specs: Sequence[CellSpec], summary: Summary) -> str:
         return ""
     files = f"{len(sizes)} files of " if len(sizes) > 1 else "one file of "
     files += f"{sizes[0] >> 20:,} MiB"
-    memory, reads = summary.place.get("server_memory"), _reads(specs)
+    memory, ways = summary.place.get("server_memory"), _values(specs, "rw")
+    reads = any(not way.removeprefix("rand").startswith("write") for way in ways)
     if summary.place.get("kind", "pool") != "pool":
         return f"{files}, which the lab's server has in memory"
     if memory is None:
@@ -122,7 +123,3 @@ def cached(specs: Sequence[CellSpec], summary: Summary) -> str:
         return f"{files}, and {has}"
     beyond = math.ceil(2 * memory / len(sizes) / (1 << 30))
     return f"{files}, and {has}: reads may come from its cache; --size={beyond}g goes beyond it"
-
-
-def _reads(specs: Sequence[CellSpec]) -> bool:
-    return any(not way.removeprefix("rand").startswith("write") for way in _values(specs, "rw"))

@@ -231,22 +231,16 @@ def _watched(
             restarting.poll()
             if not restarting.down and (why := place.trouble()):
                 raise HarnessError(why)
-            if spec.patience and _overdue(sampler.folder, spec):
+            # It counts from their first I/O. A job that is killed before is one that fio still
+            # holds at its start; fio waits for it for ever at its end, in pthread_cond_destroy().
+            late = watch.seconds_of_io(sampler.folder) - spec.seconds
+            if spec.patience and late > spec.patience:
                 _kill_jobs(process)
             if passed > limit:
                 raise HarnessError(f"fio did not end within {limit:.0f} s")
         sampler.take()
         sampler.clear()
         return process.result(0)
-
-
-def _overdue(folder: Path, spec: CellSpec) -> bool:
-    """Tell whether the cell's jobs have outrun their time and the cell's patience.
-
-    Both count from their first I/O. A job that is killed before is one that fio still holds at its
-    start; fio waits for it for ever at its end, in pthread_cond_destroy().
-    """
-    return watch.seconds_of_io(folder) > spec.seconds + spec.patience
 
 
 def _kill_jobs(fio: FioProcess) -> None:

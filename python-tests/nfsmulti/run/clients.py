@@ -10,12 +10,12 @@ import contextlib
 import dataclasses
 import re
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Self
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import ConnectionStats, FioProcess, FioResult
+from nfsmulti.fiorun import ConnectionStats, FioProcess
 from nfsmulti.run import watch
 from nfsmulti.run.place import Target
 from nfsmulti.run.plan import Plan, PlannedCell
@@ -190,28 +190,16 @@ class Restarting:
                 f"the clients that began after the restart failed: {new.reason}",
                 "see whether the server takes more clients",
             )
-        lost = [line for line in stats if line.job == JOB and _lost(line, self._began)]
+        began = 1e6 * self._began
+        clients = [one for one in stats if one.job == JOB and one.lost_at_us]
+        lost = [one for one in clients if one.lost_at_us[-1] >= began]  # by the restart
+        back = [one.ended_at_us[-1] for one in lost]
+        first = [(one.begun_at_us, one.first_io_at_us) for one in new.stats]
         return Restart(
             took_s=round(self._took, 3),
             known=len(lost),
-            back_s=_seconds((line.ended_at_us[-1] for line in lost), self._began),
+            back_s=sorted(round((at - began) / 1e6, 3) for at in back if at is not None),
             absent=self._spec.absent,
             new=NEW,
-            waited_s=_waits(new),
+            waited_s=sorted(round((at - at_0) / 1e6, 3) for at_0, at in first if at is not None),
         )
-
-
-def _lost(line: ConnectionStats, began: float) -> bool:
-    """Tell whether a client lost its connection after the restart `began`."""
-    return bool(line.lost_at_us) and line.lost_at_us[-1] >= began * 1e6
-
-
-def _seconds(at_us: Iterable[int | None], since: float) -> list[float]:
-    """Return how many seconds after `since` each came, sorted, without those that never came."""
-    return sorted(round(one / 1e6 - since, 3) for one in at_us if one is not None)
-
-
-def _waits(fio: FioResult) -> list[float]:
-    """Return how long each client of a fio waited for its first I/O."""
-    came = [(one.begun_at_us, one.first_io_at_us) for one in fio.stats]
-    return sorted(round((first - begun) / 1e6, 3) for begun, first in came if first is not None)

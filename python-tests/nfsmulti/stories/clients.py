@@ -22,6 +22,7 @@ MOST_UNASKED = 256
 _DOUBTFUL = 0.1  # if this machine adds more than this part of the mean, a caveat says so
 _WAITING = 4  # I/Os that each client may have under way if a clock sends them (--rate)
 _LAB, _GRACE = "lab", "lab-grace"
+_TAKE_MORE = "let it take more connections (nfs-ganesha: RPC_Max_Connections; nfsd: threads)"
 
 
 def _levels(at: At) -> list[int]:
@@ -111,7 +112,8 @@ def headline(run: Run) -> str:
     if beside := max(run.counts("neighbours", like), default=0):
         return _beside(run, at, {**at, "neighbours": beside})
     if why := [cell.clients.why for cell in run.at(at) if cell.clients and cell.clients.why]:
-        return f"{_are_served(run, at)}; {_refused(why[0])}."
+        what = "resets the others" if "reset by peer" in why[0] else "does not serve the others"
+        return f"{_are_served(run, at)}; the server {what}: {_TAKE_MORE}."
     slowest = run.sample("slowest client %", at)
     part = f"; the slowest does {slowest.mean:.0f} % of the mean" if slowest else ""
     rates = _late(run, at) or f": {run.text('IOPS', at)}, p99 {run.text('p99 ms', at)}"
@@ -136,13 +138,6 @@ _COLUMNS = [
     Column("Jain's index", "clients' Jain"),
 ]
 _LINES = Lines("clients", ["version", "neighbours", "rate"], ["IOPS", "p99 ms", "slowest client %"])
-
-
-def _refused(why: str) -> str:
-    """Say, from the engine's message, what the server does to clients that it does not serve."""
-    what = "resets the others" if "reset by peer" in why else "does not serve the others"
-    more = "let it take more connections (nfs-ganesha: RPC_Max_Connections; nfsd: threads)"
-    return f"the server {what}: {more}"
 
 
 def _beside(run: Run, alone: Levels, beside: Levels) -> str:

@@ -12,6 +12,8 @@ which any machine carries. An emulated processor is far from that: the guest has
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.lab.guest import Mount
 from nfsmulti.report.told import Run
@@ -94,19 +96,16 @@ def _at(client: str, paths: int) -> Levels:
     return {"client": client, "spread": "roundrobin", "paths": paths}
 
 
-def _most(run: Run, client: str) -> int:
-    """Return the number of paths to hold against four: four, or the most there are."""
-    counts = run.counts("paths", {"client": client})
-    return PATHS if PATHS in counts or not counts else max(counts)
+def _published(run: Run) -> Iterator[tuple[str, str, int, tuple[int, int]]]:
+    """Yield each client, its words, its paths, and what was published of its version, in MB/s.
 
-
-def _published(run: Run) -> list[tuple[str, str, tuple[int, int]]]:
-    """Return each client with its words, and what was published of its version, in MB/s."""
-    every = dict.fromkeys([*CLIENTS, *map(str, run.levels("client"))])
-    return [
-        (one, run.words({"client": one}), (523, 1094) if "4." in one else (718, 1100))
-        for one in every
-    ]
+    Its paths are those to hold against four: four, or the most there are.
+    """
+    for client in dict.fromkeys([*CLIENTS, *map(str, run.levels("client"))]):
+        counts = run.counts("paths", {"client": client})
+        most = PATHS if PATHS in counts or not counts else max(counts)
+        theirs = (523, 1094) if "4." in client else (718, 1100)
+        yield client, run.words({"client": client}), most, theirs
 
 
 def _several(most: int) -> str:
@@ -116,8 +115,7 @@ def _several(most: int) -> str:
 def beside(run: Run) -> list[Beside]:
     """Return the published table."""
     found = []
-    for client, words, (one, several) in _published(run):
-        most = _most(run, client)
+    for client, words, most, (one, several) in _published(run):
         found.append(Beside(f"{words}, 1 path", f"{one} MB/s", _at(client, 1)))
         what, there = f"{words}, {_several(most)} by round robin", _at(client, most)
         base = _at(client, 1) if most > 1 else None
@@ -128,8 +126,7 @@ def beside(run: Run) -> list[Beside]:
 def claims(run: Run) -> list[Claim]:
     """Return the gain of several paths, for each client."""
     found = []
-    for client, words, (one, several) in _published(run):
-        most = _most(run, client)
+    for client, words, most, (one, several) in _published(run):
         what = f"{_several(most)} by round robin read more than one: {words}"
         over = _at(client, most) if most > 1 else None
         found.append(
