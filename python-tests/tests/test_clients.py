@@ -305,23 +305,6 @@ def test_a_machine_without_ports_takes_fewer_clients(clients: Run, source: str) 
     assert outcome.result.status == 1
 
 
-_NO_EPOLL = """
-int epoll_create1(int flags)
-{
-	errno = EMFILE;
-	return -1;
-}
-"""
-
-
-def test_a_job_that_cannot_wait_for_its_clients_counts_none(clients: Run) -> None:
-    """All were served: fewer would be no remedy."""
-    outcome = clients(version=3, before=_NO_EPOLL)
-    assert outcome.result.status == 1
-    (line,) = outcome.said()
-    assert "epoll cannot watch the connections: Too many open files: use fewer" in line
-
-
 # Each socket has 20 ports (Linux before 6.3: all).
 _TWENTY_PORTS = """
 int socket(int family, int type, int protocol)

@@ -62,15 +62,10 @@ _AS_PSYNC: dict[str, tuple[str, dict[str, dict[str, Option]]]] = {  # jobs, and 
         "directions": {"rw": "randrw", "bs": "4k,64k"},
         "large": {"rw": "rw", "bs": "4m", "size": "16m"},
         "nomap": {"rw": "randread", "norandommap": 1},
-        "strided": {"rw": "read", "zonemode": "strided", "zonesize": "64k", "zoneskip": "64k"},
-        "skip": {"rw": "read:4k"},
         "loops": {"rw": "read", "loops": 3},
         "more": {"rw": "randread", "io_size": "3m"},
-        "less": {"rw": "randread", "io_size": "100k"},
-        "number": {"rw": "read", "number_ios": 5},
         "overlap": {"rw": "randwrite", "serialize_overlap": 1, "norandommap": 1},
         "aligned": {"rw": "randwrite", "bs": "3k", "blockalign": "8k"},
-        "kinds": {"rw": "randrw", "bs": "4k,16k", "bs_is_seq_rand": 1},
     }),
     "sizes, offsets and parts": ("--bs=64k --numjobs=2", {  # of files that are there, or not
         "whole": {"rw": "read", "filename": "a"},
@@ -78,7 +73,6 @@ _AS_PSYNC: dict[str, tuple[str, dict[str, dict[str, Option]]]] = {  # jobs, and 
         "part": {"rw": "read", "filename": "c", "offset": "64k", "size": "128k"},
         "behind": {"rw": "read", "filename": "d", "offset": "2m", "size": "2m", "overwrite": 1},
         "half": {"rw": "read", "filename": "e", "size": "50%"},
-        "quarter": {"rw": "read", "filename": "f", "offset": "75%"},
         "longer": {"rw": "read", "filename": "g", "size": "4m", "overwrite": 1},
         "filesize": {"rw": "read", "filename": "h", "filesize": "1m"},
         "again": {"rw": "read", "filename": "i", "size": "1m", "io_size": "2m"},
@@ -567,7 +561,7 @@ def _sleep(process: FioProcess) -> bool:
     return True
 
 
-# --- O_DIRECT ---
+# --- what a mount does in part ---
 
 
 def _needs_o_direct(folder: Path) -> None:
@@ -579,16 +573,6 @@ def _needs_o_direct(folder: Path) -> None:
     finally:
         file.unlink()
 
-
-def test_direct_reads_the_tail_of_a_file(mounted: Place) -> None:
-    """A file whose end is off the sector grid: the last block is short, and no error."""
-    _needs_o_direct(mounted.files)
-    mounted.random("f", 3 * 4096 + 777)
-    report = done(mounted.fio(rw="read", bs="4k", direct=1, filename="f"))
-    assert report.bytes("read") == 3 * 4096
-
-
-# --- what a mount does in part ---
 
 # A kernel that is asked for half of what it was to do, each third time.
 _IN_PART = r"""

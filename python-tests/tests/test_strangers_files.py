@@ -52,12 +52,9 @@ def _packed(data: bytes) -> Callable[[Path], object]:
     return change
 
 
-def _in_its_place(make: Callable[[Path], object]) -> Callable[[Path], object]:
-    def change(file: Path) -> None:
-        file.unlink()
-        make(file)
-
-    return change
+def _fifo(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
 
 
 _BOMB = lzma.compress(b"[" * (129 << 20), preset=0)
@@ -66,7 +63,7 @@ _BROKEN = {
     "packed and cut": (_packed(_BOMB[:900]), "ended before"),
     "lists in lists": (lambda file: file.write_text("[" * 100_000), "in each other"),
     "deep in a member": (_changed('"kind": ', f'"x": {"[" * 90 + "]" * 90}, "kind": '), "in each"),
-    "a FIFO": (_in_its_place(os.mkfifo), "no regular file"),
+    "a FIFO": (_fifo, "no regular file"),
     "a list": (lambda file: file.write_text("[]"), "not a summary"),
     "a later version": (_changed('"version": 1', '"version": 2'), "version 2"),
     "no cells": (_changed('"cells": [', '"_": ['), "it lacks cells"),
