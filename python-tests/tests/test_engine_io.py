@@ -385,7 +385,13 @@ def test_users_and_permissions(exported: Place, lab: Lab) -> None:
     assert exported.names() == ["h", "own/f"]
 
 
-# --- calls smaller than blocks ---
+# --- calls smaller than blocks, and far behind ---
+
+
+def test_offsets_beyond_4_gib(place: Place) -> None:
+    job: dict[str, Option] = {"rw": "write", "bs": "4k", "offset": "12g", "size": "64k"}
+    place.fio.well(filename="f", verify="crc32c", **job)
+    assert place.sizes() == {"f": (12 << 30) + (64 << 10)}
 
 
 def test_more_calls_than_slots_wait_their_turn(exported: Place) -> None:
