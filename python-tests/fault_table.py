@@ -10,7 +10,6 @@ import json
 import re
 import sys
 import xml.etree.ElementTree as ET
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -161,14 +160,15 @@ def _write(file: Path, begun: datetime, ended: Sequence[_Ended]) -> None:
         f"{len(ended) - len(troubles)} of {len(ended)} tests ended as expected;"
         f" {good} of these are scenarios in the simulator."
     )
-    shorts = defaultdict(list)
-    for one in filter(lambda cell: cell.short, cells):
-        shorts[one.short].append(one.cell)
+    shorts = {
+        short: "; ".join(one.cell for one in cells if one.short == short)
+        for short in dict.fromkeys(one.short for one in cells if one.short)
+    }
     setting = machine.versions()
     paragraphs = [
         "# What jobs do when servers and networks fail",
         headline,
-        *(f"\\* {'; '.join(names)}: {short}." for short, names in shorts.items()),
+        *(f"\\* {names}: {short}." for short, names in shorts.items()),
         *(f"- {trouble}" for trouble in troubles),
         *(table.markdown().rstrip() for table in tables),
         _KEY,

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 from conftest import call_harness, refusal
@@ -31,36 +31,25 @@ def _cell(name: str, what: str = "", **noted: str) -> ET.Element:
     return _case(f"test_cell[address removed, {name}, hard, tcp]", what, **noted)
 
 
-class _Pytest:
-    """Stands for pytest: which cases end, and with which status; None: by Ctrl-C."""
-
-    def __init__(self, cases: Sequence[ET.Element], status: int | None):
-        self._cases, self._status = cases, status
-
-    @contextlib.contextmanager
-    def under_way(self, part: testrun.Part, _: Sequence[str]) -> Iterator[_Pytest]:
-        suite = ET.Element("testsuite")
-        suite.extend(self._cases)
-        ET.ElementTree(suite).write(part.junit)
-        yield self
-
-    def wait(self) -> int:
-        if self._status is None:
-            raise KeyboardInterrupt
-        return self._status
-
-
 Ends = Callable[..., tuple[str, ...]]
 
 
 @pytest.fixture
 def ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ends:
-    """Let the tests that the command runs end so; gives the command."""
+    """Let the tests that the command runs end so, or pytest raise an error; gives the command."""
     monkeypatch.setattr(testrun, "_FOLDER", tmp_path)
 
-    def end(*cases: ET.Element, status: int | None = 0) -> tuple[str, ...]:
+    def end(*cases: ET.Element, status: int | type[BaseException] = 0) -> tuple[str, ...]:
+        def under_way(part: testrun.Part, _: Sequence[str]) -> MagicMock:
+            suite = ET.Element("testsuite")
+            suite.extend(cases)
+            ET.ElementTree(suite).write(part.junit)
+            pytest = MagicMock()
+            pytest.__enter__.return_value.wait.side_effect = [status]
+            return pytest
+
         if cases:
-            monkeypatch.setattr(testrun, "under_way", _Pytest(cases, status).under_way)
+            monkeypatch.setattr(testrun, "under_way", under_way)
         return "faults", "--results", str(tmp_path / "faults")
 
     return end
@@ -114,7 +103,7 @@ def test_what_is_not_as_expected_is_told(
 
 def test_an_interrupt_leaves_what_has_ended(tmp_path: Path, ends: Ends) -> None:
     with pytest.raises(KeyboardInterrupt):
-        call_harness(*ends(_cell("read", outcome="held"), status=None))
+        call_harness(*ends(_cell("read", outcome="held"), status=KeyboardInterrupt))
     assert "1 of 1 tests ended as expected" in _report(tmp_path)
 
 

@@ -193,22 +193,3 @@ def test_odd_sizes(scenario: Scenarios, block: int) -> None:
         ran = scenario(reads=reads, blocks=4, block=block)
         assert ran.lines == []
         assert {call.count for call in ran.calls(_R, _W)} == {block}
-
-
-# --- the scenario itself ---
-
-
-@pytest.mark.parametrize(
-    ("terms", "why"),
-    [
-        ({"version": 2}, "version is 3 or 4"),
-        ({"depth": 33}, "depth is 1 to 32"),
-        ({"files": 3}, "blocks a multiple of it"),
-        ({"blocks": 17}, "32 KiB of all files at most"),
-    ],
-)
-def test_what_is_no_scenario_is_refused(
-    scenario: Scenarios, terms: dict[str, object], why: str
-) -> None:
-    with pytest.raises(AssertionError, match=f"no such scenario: .*{why}"):
-        scenario(**terms)

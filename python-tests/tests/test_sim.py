@@ -44,10 +44,3 @@ def test_a_seed_gives_the_same_run_each_time(build_dir: Path) -> None:
     one, other = (_sim(build_dir, *options).check().stdout for _ in range(2))
     assert one == other
     assert "job: " in one
-
-
-def test_bad_options_are_named(build_dir: Path) -> None:
-    done = _sim(build_dir, "--seed", "x")
-    assert done.status == 2
-    assert "'x' is no number" in done.stderr
-    assert _sim(build_dir, "--sed", "1").status == 2
