@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What is made of the figures that a cell's fio leaves, and of the machine's CPU time."""
+"""What is made of what a cell's fio leaves: its report, logs and CPU time, and the run's files.
+
+Of mounts what the kernel tells of their calls: these lines are Debian 13's, where fio has written.
+"""
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import json
 import os
+import re
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,17 +18,24 @@ from typing import Any
 
 import made_runs
 import pytest
-from made_runs import changed
+from conftest import FioRunner
+from made_runs import changed, connections_factors, made, report_of
 from run_helpers import made_record, own_cells, run_one
 
-from nfsmulti.fiorun import FioReport, PathStats
-from nfsmulti.report import charts, overtime
+import summary_schema
+from nfsmulti.errors import HarnessError
+from nfsmulti.fiorun import ConnectionStats, FioReport, FioResult, PathStats, shares
+from nfsmulti.paths import JOBFILES, ROOT
+from nfsmulti.report import cells, charts, overtime, rows
+from nfsmulti.report.measures import MEASURES
 from nfsmulti.run import cell, series, watch
 from nfsmulti.run.live import TROUBLES, Live, Sampler
+from nfsmulti.run.mountstats import folders, means, sums
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.series import Series
 from nfsmulti.run.watch import Sample, Watch
 from nfsmulti.scenario import CellSpec, Scale
+from nfsmulti.summary import FILE, Arrivals, Cell, Figures, JobRow, MountCalls, Restart, Summary
 from servers.scripted import Answer, Nfs, ScriptedServer, on
 
 
@@ -281,3 +293,214 @@ def test_a_labs_server_is_its_processes_alone() -> None:
     assert own.user + own.system - 0.05 <= mine <= again.user + again.system + 0.05
     gone = Sample.of(watch.of_processes(lambda: [1 << 30])())
     assert gone.busy == 0
+
+
+# --- fio's report ---
+
+
+def _job(runtime: int, latencies: dict[int, int]) -> dict[str, object]:
+    count = sum(latencies.values())
+    mean = sum(latency * seen for latency, seen in latencies.items()) / count
+    clat = {"N": count, "mean": mean, "bins": {str(k): v for k, v in latencies.items()}}
+    read = {"runtime": runtime, "io_bytes": 1000 * count, "total_ios": count, "clat_ns": clat}
+    cpu = {"usr_cpu": 10.0, "sys_cpu": 40.0, "job_runtime": runtime}
+    return {"error": 0, "read": read, **cpu}
+
+
+def test_report_sums_jobs_and_merges_percentiles() -> None:
+    jobs = [_job(2000, {100: 98, 900: 2}), _job(1000, {100: 50, 500: 50})]
+    report = FioReport({"jobs": jobs})
+    assert report.bytes("read") == 200_000
+    assert report.bandwidth("read") == 100_000
+    assert report.iops("read") == 100
+    assert report.latency_mean("read") == pytest.approx((148 * 100 + 50 * 500 + 2 * 900) / 200)
+    assert report.latency_percentile("read", 50) == 100
+    assert report.latency_percentile("read", 99) == 500
+    assert report.latency_percentile("read", 100) == 900
+    assert report.cpu_seconds() == pytest.approx(1.5)
+
+
+def test_report_after_messages_and_without_one() -> None:
+    output = 'engine: {something}\n{\n "jobs": []\n}\nmore'
+    report = FioReport.parse(output)
+    assert report is not None
+    assert report.jobs == []
+    assert FioReport.messages_of(output) == "engine: {something}"
+    complaint = "fio: select() call in helper thread failed: Interrupted system call"
+    assert FioReport.parse(f'{complaint}{{\n "jobs": []\n}}') == report
+    assert FioReport.messages_of(f"{complaint}{{\n}}") == complaint
+    assert FioReport.parse("fio: refused") is None
+    assert FioReport.parse('{\n "jobs": [') is None
+
+
+@pytest.mark.parametrize(
+    ("output", "stderr", "reason"),
+    [
+        ("fio: pid=9, err=5/", "nfsmulti: a: 2 connections on 1 path: 9 reads\nnfsmulti: a: gone",
+         "nfsmulti: a: gone"),
+        ("other\nfio: refused", "", "fio: refused"),
+        ("<10.0.0.1> Bad option <x>\n", "hostname=a, be=0\nx : Saving output of prerun in a",
+         "Bad option <x>"),
+        ("", "\n", "it said nothing"),
+    ],
+)  # fmt: skip
+def test_a_failed_run_is_told_by_the_line_that_says_why(
+    output: str, stderr: str, reason: str
+) -> None:
+    """By the engine's before fio's; not by what jobs have done, nor by what is said beside."""
+    assert FioResult([], 1, 0.1, output, stderr, None, [], Path()).reason == reason
+
+
+def test_broken_stats_line_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "stats.jsonl"
+    whole = (
+        ('{"job": "a"}', "job_number"),
+        ("{", "JSON"),
+        *((one, "object") for one in ("5", "[]")),
+    )
+    for line, why in whole:
+        file.write_text(line + "\n")
+        with pytest.raises(HarnessError, match=rf"stats\.jsonl, line 1: .*{why}"):
+            ConnectionStats.read(file)
+    assert ConnectionStats.read(tmp_path / "none") == []
+
+
+def _short(jobfile: Path, size: str, folder: Path) -> Path:
+    """Return a job file with less to do."""
+    text = jobfile.read_text().replace("runtime=30", "runtime=200ms")
+    short = folder / jobfile.name
+    short.write_text(re.sub("^size=.*", f"size={size}", text, flags=re.MULTILINE))
+    return short
+
+
+_METADATA = sorted(JOBFILES.glob("metadata-*.fio"))
+_DATA = sorted(set(JOBFILES.glob("*.fio")) - set(_METADATA))
+
+
+@pytest.mark.parametrize("jobfile", _DATA, ids=lambda path: path.stem)
+def test_jobfiles_on_one_path_and_the_pool_by_name(
+    fio: FioRunner, jobfile: Path, tmp_path: Path
+) -> None:
+    short = _short(jobfile, "8m", tmp_path)
+    for pool, spread in (("one", "job"), ("lab", "roundrobin")):
+        result = fio(pool=pool, jobfile=short, spread=spread, io_size="2m")
+        assert result.status == 0, result.messages
+        assert result.report is not None
+        assert len(shares(result.stats)) == (1 if pool == "one" else 4)
+
+
+def test_metadata_jobfiles_one_after_another(fio: FioRunner, tmp_path: Path) -> None:
+    """All work on the same entries: were one left by a remove, the create after it would fail."""
+    short = {path.stem: _short(path, "200", tmp_path) for path in _METADATA}
+    for name in ("create", "stat", "mixed", "remove") * 2:
+        result = fio(pool="lab", jobfile=short[f"metadata-{name}"], spread="roundrobin")
+        assert result.status == 0, result.messages
+        if name in ("create", "remove"):  # the others run for a time
+            assert sum(line.meta_ops for line in result.stats) == 200
+    for operation in ("create", "remove") * 2:
+        result = fio(pool="lab", jobfile=short["metadata-shared"], meta_write=operation)
+        assert result.status == 0, result.messages
+        assert sum(line.meta_ops for line in result.stats) == 2 * 4 * 200
+
+
+# --- summary.json and cells.csv ---
+
+
+READ = Figures(10, 40960, 2.0, 5.0, 20480.0, 100.0, 90.0, 150.0, 190.0, 199.0, {"90000": 10})
+JOB = JobRow("t", 0, 20480.0, 5.0, 0.0, 0.0, 100.0, 90.0, 190.0, 3.5, 20.0)
+DONE = Cell("a-1", {"streams": 1}, 1, "done", "cells/a-1", "fio", read=READ, jobs=[JOB])
+FAILED = Cell("a-2", {"streams": 2}, 1, "failed", "cells/a-2", "fio", why="no server")
+SUMMARY = Summary("dd", "", "2026-01-01T00:00:00Z", "", True, "run dd", {}, [DONE, FAILED])
+
+
+def test_summary_round_trips(tmp_path: Path) -> None:
+    SUMMARY.save(tmp_path)
+    assert Summary.load(tmp_path) == SUMMARY
+    assert SUMMARY.done == [DONE]
+    assert (DONE.ops, FAILED.ops) == (10, 0)
+
+
+def test_what_was_not_told_is_nothing() -> None:
+    """But that a cell ran once, with a figure each second."""
+    kinds = (Cell, ("a", {"b": 1}, 1, "done", "a", "fio")), (Arrivals, (1, 1, True))
+    for kind, told in (*kinds, (Restart, (1, 1, [1]))):
+        values = [value for value in vars(kind(*told)).values() if value]
+        assert values == [*told, *([1, 1] if kind is Cell else [])]
+
+
+def test_the_schema_is_that_of_the_code() -> None:
+    """A field that changed: made_docs.py writes it again."""
+    assert (ROOT / "docs/summary.schema.json").read_text() == summary_schema.text()
+
+
+def test_each_column_is_described() -> None:
+    page = (ROOT / "docs/reports.md").read_text()
+    assert not [name for name in (*rows.OF_CELL, *MEASURES) if f"`{name}`" not in page]
+
+
+def test_fields_of_a_later_harness_are_dropped(tmp_path: Path) -> None:
+    SUMMARY.save(tmp_path)
+    data = json.loads((tmp_path / FILE).read_text())
+    data["new"] = data["cells"][0]["new"] = data["cells"][0]["read"]["new"] = 1
+    (tmp_path / FILE).write_text(json.dumps(data))
+    assert Summary.load(tmp_path) == SUMMARY
+
+
+def test_what_is_no_folder_of_a_run_is_refused(tmp_path: Path) -> None:
+    """Broken files in one: test_strangers_files.py."""
+    (tmp_path / "file").touch()
+    said = "(?s)Not a directory.*name the folder of a run"
+    for path, why in (("file", said), ("", "no summary.json: not the folder of a run")):
+        with pytest.raises(HarnessError, match=why):
+            Summary.load(tmp_path / path)
+
+
+# --- what the kernel tells of its mounts' calls ---
+
+
+def _text(write: str, plus: str) -> str:
+    """Two mounts of one file system, which tell the same, one of NFSv4.2, and one of no NFS."""
+    v3 = f"nfs statvers=1.1\n\txprt:\ttcp 670 1 2 0 1 45 45 0 103\n\t       WRITE: {write}\n"
+    v4 = f"nfs4 statvers=1.1\n\tper-op statistics\n\t   READ_PLUS: {plus}\n"
+    return (
+        "device root mounted on / with fstype overlay\n"
+        f"device 10.0.2.15:/export mounted on /mnt/a with fstype {v3}\n"
+        f"device 10.0.2.15:/export mounted on /mnt/c\\040d with fstype {v3}\n"
+        f"device 10.0.2.16:/ mounted on /mnt/b with fstype {v4}"
+    )
+
+
+def _calls(*found: str, said: str = "statvers=1.1") -> dict[str, MountCalls]:
+    before = _text("1 1 0 9 8 2 5 7", "0 0 0 0 0 0 0 0 0")
+    after = _text("65 71 2 4201984 8704 134 710 854", "64 64 0 11776 4201984 53 257 329 0")
+    device = {"/mnt/a": 38, "/mnt/b": 39, "/mnt/c d": 38}.__getitem__
+    each = (sums(found, text.replace("statvers=1.1", said), device) for text in (before, after))
+    return means(*each)
+
+
+def test_means_are_of_the_calls_in_between_and_of_each_file_system_once() -> None:
+    written = {"write": MountCalls(64, 132e3 / 64, 705e3 / 64, 10e3 / 64)}
+    assert _calls(*folders(["env", "IOTRAP_MOUNT_POOLS=m:/mnt/a/,/mnt/c d/", "fio"])) == written
+    read = {"read": MountCalls(64, 53e3 / 64, 257e3 / 64, 19e3 / 64)}
+    assert _calls("/mnt/b/below", *folders(["--directory=/mnt/a"])) == read | written
+    assert _calls("/mnt/a", "/tmp") == _calls() == _calls("/mnt/a", said="statvers=2.0") == {}
+    assert folders(["--pool=/mnt/a,nfs://127.0.0.1/b"]) == folders(["fio"]) == []
+
+
+def test_rows_and_pages_tell_means_of_mounts_alone(tmp_path: Path) -> None:
+    both = ("tcp-mount", "tcp")
+    run = made("connections", [(connections_factors(1, one), {"read": 1e9}) for one in both], 1)
+    calls = {"read": MountCalls(3000, 100.0, 2100.0, 20.5)}
+    run = changed(run, lambda cell: cell is run.cells[0], mount_calls=calls)
+    found = run.cells
+    rows.write(run, tmp_path)
+    with (tmp_path / rows.FILE).open(newline="") as file:
+        there, none = csv.DictReader(file)
+    told = {"read calls": "3000", "read lag ms": "0.1", "read service ms": "2.1"}
+    assert told | {"read wake-up ms": "0.0205"} == {
+        name: there[name] for name in there if name.startswith("read") and none[name] == ""
+    }
+    assert "write calls" not in there
+    said = "READ mean: lag 0.100 ms, service 2.10 ms, wake-up 0.0205 ms"
+    assert f"{said}." in report_of(run)
+    assert (cells.wake_up(found[:1]), cells.wake_up(found)) == (said, "")
