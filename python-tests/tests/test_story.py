@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Stories as data: the cells that follow from one, the figures of a cell, and the pages of all."""
+"""Stories as data: what they run, the figures of a cell, and what their pages tell and draw."""
 
 from __future__ import annotations
 
@@ -7,27 +7,40 @@ import csv
 import dataclasses
 import io
 import json
+import random
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import golden
 import made_runs
+import numpy as np
+import page_cases
 import pytest
+from browser import look
 from conftest import call_harness
+from made_runs import only, report_of
+from matplotlib.collections import LineCollection
 from rich.console import Console
 
+import made_docs
 from nfsmulti import texts
-from nfsmulti.paths import RESULTS, portable
+from nfsmulti.errors import HarnessError
+from nfsmulti.paths import PYTHON_TESTS, RESULTS, portable, shown
+from nfsmulti.processes import run
 from nfsmulti.report import cells, charts, conditions, overtime, pages, rows
-from nfsmulti.report.answer import MOST_ROWS
+from nfsmulti.report.answer import MOST_ROWS, Answer, extent
 from nfsmulti.report.measures import MEASURES
-from nfsmulti.report.pages import naming
+from nfsmulti.report.pages import REPORTS, naming, write
 from nfsmulti.report.told import Run
 from nfsmulti.run.record import Meter
+from nfsmulti.stats import Sample
 from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import Cell, Figures, JobRow, Server, Summary
+from nfsmulti.texts import Table
 
 # --- the cells of a story ---
 
@@ -174,3 +187,259 @@ def test_a_reference_run_is_told_as_it_was_committed(tmp_path: Path, folder: Pat
     shown = answer.terminal(80)
     assert max(map(len, shown.splitlines())) <= 80
     assert "…" not in shown
+
+
+# --- files and plots of a page ---
+
+
+_PHONE = 390
+_LABEL = "<b>tested</b>"
+_NO_FIGURE = re.compile(r"\b(nan|NaN|None|inf)\b")
+
+
+def test_what_draws_and_computes_is_loaded_when_that_is_done() -> None:
+    """Each takes up to seconds to load, which no command but one that needs it should take."""
+    script = "import sys, nfsmulti.__main__, nfsmulti.stories; print(*sys.modules)"
+    done = run([sys.executable, "-c", script], timeout=100, env={"PYTHONPATH": str(PYTHON_TESTS)})
+    slow = {"jinja2", "matplotlib", "numpy", "scipy"}
+    assert "nfsmulti.stories" in done.check().stdout.split()
+    assert not slow & set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("interval", "shown", "told"),
+    [
+        ("± 0.05", "0.30 ± 0.05", False),
+        ("(0.08 to 1.31)", "0.08 to 1.31", False),
+        ("± 1,000,000", "0.30", True),
+        ("of 100,000", "0.30 of 100,000", False),
+    ],
+)
+def test_a_rows_name_stays_readable_beside_wide_intervals(
+    interval: str, shown: str, told: bool
+) -> None:
+    """Ends of an interval go below their figure, and intervals go where that is not enough."""
+    name = "4k random reads, depth 256, 64 connections"
+    headings = ["", "CPU ratio", "nfsmulti, µs/op", "fio nfs, µs/op", "IOPS ratio"]
+    table = Table(headings, [[name, *[f"0.30 {interval}"] * 4]])
+    lines = Answer("", table).terminal(80).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum("random" in line for line in lines) == 1
+    assert sum(shown in line for line in lines) == 1
+    assert ("intervals: see the page" in lines) == told
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_part_of_a_run_makes_a_report(name: str) -> None:
+    """Any one cell, or some; one point; single runs, which have no intervals.
+
+    Cells run in another order each time: any of them may be what is done.
+    """
+    run, draw = made_runs.reference(name, 3), random.Random(7)
+    first, last = run.cells[0], run.cells[-1]
+    point = only(run, lambda cell: cell.factors == first.factors).cells
+    single = only(run, lambda cell: cell.repeat == 1).cells
+    for some in ([first], [last], draw.sample(run.cells, 3), point, single):
+        once = report_of(dataclasses.replace(run, cells=some))
+        assert not _NO_FIGURE.search(once)
+    if name != "sweep":  # whose intervals are the model's
+        assert not re.search(r"\d\.\d\d \(\d+\.\d\d to \d", once)
+        assert "with 95 % intervals" not in once.replace(charts.REPEATS, "")
+
+
+@pytest.mark.parametrize("name", ["dd", "latency"])  # with published figures, and without
+def test_the_pages_of_a_run(name: str, tmp_path: Path) -> None:
+    """All parts, in their order; plots that are files as well; and nothing from outside."""
+    folder = made_runs.saved(
+        dataclasses.replace(made_runs.reference(name, 3), label=_LABEL), tmp_path / name
+    )
+    write(folder)
+    text, page = ((folder / file).read_text() for file in ("report.md", "report.html"))
+    drawn = "".join(map(Path.read_text, folder.glob("plots/*.svg")))
+    published = name == "dd"
+
+    parts = ["# ", "## The answer", *["## Published figures and ours"] * published]
+    parts += ["## How to read", "## Conditions", "| nfs-ganesha |", "## The command"]
+    at = [text.find(part) for part in [*parts, "./nfsmulti run"]]
+    assert -1 not in at
+    assert at == sorted(at)
+    assert "percentiles are of the bins of all jobs and repeats together" in text
+
+    for words in (text, re.sub(r"<svg.*?</svg>", "", page, flags=re.DOTALL)):
+        assert not _NO_FIGURE.search(words)
+    assert not re.search(r"\bnan\b", drawn)
+
+    plots = [folder / plot for plot in re.findall(r"\]\((plots/[^)]+)\)", text)]
+    assert plots
+    assert not [file for file in plots if file.stat().st_size <= 5000]
+    assert all(file.with_suffix(".svg").exists() for file in plots)
+
+    # A phone shows each figure below the name of its column.
+    assert published == ('data-of="verdict">' in page)
+    assert '<table class="text">' in page  # the conditions too
+    assert '<td data-of="value">' in page
+
+    outside = re.findall(r"""(?:src|href)=["'](?!#)([^"']*)""", page)
+    assert outside == [rows.FILE]  # which lies beside it
+    assert (folder / rows.FILE).exists()
+    assert not re.findall(r"@import|url\((?!#)[^)]*\)|<link|<script [^>]", page)
+    ids = re.findall(r'id="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    assert _LABEL not in page  # a user's words are no markup
+
+
+def test_lines_differ_without_colour() -> None:
+    looks = [charts.style(number) for number in range(6)]
+    assert len({str(look["linestyle"]) for look in looks}) == 4
+    assert len({(look["marker"]) for look in looks}) == 6
+
+
+def test_axes_write_numbers_as_tables_do_and_say_where_they_are_logarithmic() -> None:
+    figure, axes = charts.panel("", "connections", "ms")
+    axes.plot([0, 64], [500, 2000])
+    figure.canvas.draw()
+    assert "2,000" in [text.get_text() for text in axes.get_yticklabels()]
+    charts.at_ticks(axes, [1, 64], doublings=True)
+    charts.logarithmic_y(axes)
+    assert [axes.get_xlabel(), axes.get_ylabel()] == ["connections (log scale)", "ms (log scale)"]
+
+
+def test_a_plot_names_its_lines_once() -> None:
+    """Those that dot what would be ideal as well."""
+    plots = [plot for one in REPORTS["dd"].tell(made_runs.dd(1)).sections for plot in one.plots]
+    names = [[text.get_text() for text in legend.get_texts()]
+             for plot in plots for legend in plot.figure.legends]  # fmt: skip
+    assert len(names) == len(plots) == 2
+    assert names[0] == ["times 1, write", "times 1, read", "write", "read"]
+
+
+@pytest.mark.full
+def test_pages_fit_a_phone_and_say_nothing_on_the_console(tmp_path: Path) -> None:
+    runs = [made_runs.reference(name) for name in SCENARIOS]
+    reports = [pages.page(**pages.contents(REPORTS[one.scenario], one, {})) for one in runs]
+    console, seen = look(reports, tmp_path, _PHONE)
+    assert console == []
+    assert not [run.scenario for run, page in zip(runs, seen, strict=True) if page.overflow]
+    _, seen = look(reports, tmp_path, 400)
+    assert not [run.scenario for run, page in zip(runs, seen, strict=True) if page.scrolled]
+
+
+def test_report_is_of_the_newest_run_and_made_again_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "RESULTS", tmp_path)
+    newest = tmp_path / "dd/20261120T170000Z"
+    made_runs.saved(made_runs.reference("fsperf", 1), tmp_path / "fsperf/20261119T170000Z")
+    made_runs.saved(made_runs.dd(repeats=1), newest)
+    done = call_harness("report")
+    assert (done.stderr, done.stdout) == ("", f"{shown(newest)}/report.html\n")
+    before = {file: file.read_bytes() for file in newest.rglob("*") if file.is_file()}
+    assert call_harness("report", str(newest)).stdout == done.stdout
+    assert {file: file.read_bytes() for file in before} == before
+
+
+def test_each_repeat_is_a_dot_and_three_have_an_interval() -> None:
+    three = Sample((1.0, 2.0, 4.0))
+    series = {"x": [Sample((1.0,)), Sample((3.0, 2.0)), three]}
+    (axes,) = charts.bars("t", "MB/s", ["a", "b", "c"], series).axes
+    (dots,) = [line for line in axes.lines if line.get_marker() == "."]
+    assert np.asarray(dots.get_ydata()).tolist() == [3, 2, 1, 2, 4]
+    found = [part for part in axes.collections if isinstance(part, LineCollection)]
+    assert sum(len(part.get_segments()) for part in found) == 1
+    points = {"a": [(1.0, Sample((1.0, 2.0, 6.0)))]}
+    for medians, middle in ({}, 3), ({"medians": True}, 2):  # a median has no interval of a mean
+        figure = charts.lines("t", "x", "y", points, lambda _: None, **medians)
+        bars: list[Any] = figure.axes[0].containers
+        assert [bar.has_yerr for bar in bars] == ([False] if medians else [False, True])
+        assert bars[0][0].get_ydata() == [middle]
+
+
+# --- runs that did not go well ---
+
+
+def test_a_run_of_which_nothing_is_done_has_what_was_published() -> None:
+    nothing = only(page_cases.cases("dd")["failed and waiting cells are named"], _waits)
+    text = report_of(nothing)
+    assert "No cell of this run has finished" in text
+    assert "43.20 s, 19.4 MB/s" in text
+
+
+def _waits(cell: Cell) -> bool:
+    return cell.status == "waiting"
+
+
+def test_environment_may_be_missing_and_must_not_be_broken(tmp_path: Path) -> None:
+    assert "environment.json | missing" in report_of(made_runs.dd(repeats=1), {})
+    file = made_runs.saved(made_runs.dd(repeats=1), tmp_path) / "environment.json"
+    file.unlink()
+    assert conditions.load(tmp_path) == {}
+    file.write_text("{")
+    with pytest.raises(HarnessError, match=r"environment\.json: "):
+        write(tmp_path)
+    made_runs.saved(dataclasses.replace(made_runs.dd(repeats=1), scenario="other"), tmp_path)
+    with pytest.raises(HarnessError, match="there is no report for scenario 'other'"):
+        write(tmp_path)
+
+
+# --- conditions ---
+
+
+@pytest.mark.parametrize("kind", ["pool", "kernel-lab", "loopback", "demo", "lab"])
+def test_the_version_of_a_server_is_told_of_a_labs_own_alone(kind: str) -> None:
+    """What is installed here says nothing of a server elsewhere."""
+    environment = {"machine": {"fio": "fio-3.33", "nfs-ganesha": "4.3"}}
+    place = {"kind": kind, "pool": "nfs-sink"} if kind != "demo" else {"kind": "loopback"}
+    run = dataclasses.replace(made_runs.dd(), place=place)
+    told = {row[1] for row in conditions.table(run, environment).rows if row[0] == "machine"}
+    assert told == {"fio", *(["nfs-ganesha"] if kind in ("demo", "lab") else [])}
+
+
+def test_a_place_may_be_unknown() -> None:
+    assert conditions.in_short(dataclasses.replace(made_runs.dd(), place={})) == "unknown place"
+
+
+def test_of_a_long_list_the_first_four_are_told() -> None:
+    for many, told in ((8, "1; 2; 3; 4; 5; 6; 7; 8"), (9, "1; 2; 3; 4; and more, in ")):
+        ((name, said),) = conditions.flat([*range(1, many + 1)], "disks")
+        assert (name, said.removesuffix(conditions.FILE)) == ("disks", told)
+    for values, told in (("ab", "a or b"), ("aba", "a or b"), ("abc", "a to c")):
+        assert extent(values) == told
+
+
+def test_a_page_says_once_what_its_guest_is() -> None:
+    def of(kind: str, run: Summary) -> list[str]:
+        environment = {"machine": {}, "lab": {"guest": ""}, "guest": {"guest": kind}}
+        return report_of(run, environment).split("## Plots")[0].split("## The answer")
+
+    head, answer = of("user-mode kernel, not emulated", made_runs.oltp())
+    assert ". The guest: user-mode kernel, not emulated." in head
+    assert "emulated" not in answer
+    head, answer = of("emulated by QEMU", made_runs.oltp())
+    assert "emulated" not in head
+    assert answer.count("emulated") == answer.count("⚠ The guest was emulated (no KVM)") == 1
+    full = next(iter(page_cases.cases("oltp").values()))
+    _, answer = of("emulated by QEMU", full)
+    assert "Client and server shared one emulated processor, full" in answer
+
+
+# --- results/README.md ---
+
+
+def _rows(results: Path) -> list[list[str]]:
+    text = made_docs.write_findings(results).read_text()
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+
+
+def test_every_finding_has_a_row_on_one_page(tmp_path: Path) -> None:
+    rows = [row for row in _rows(tmp_path)[2:] if len(row) == 6]
+    names = {"dd", "fsperf", "randread", "sio", "oltp", "sweep", "neighbour"}
+    assert {row[0] for row in rows} == names
+    assert {row[2] for row in rows} == {"not measured", "not testable here"}
+    assert len(rows) <= 20
+
+
+def test_readme_is_up_to_date(tmp_path: Path) -> None:
+    """A reference run that came later, or a report that changed, shows in results/README.md."""
+    (tmp_path / "reference").symlink_to(RESULTS / "reference")
+    assert made_docs.write_findings(tmp_path).read_text() == (RESULTS / "README.md").read_text()
