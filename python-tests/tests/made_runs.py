@@ -21,15 +21,7 @@ from nfsmulti.paths import RESULTS
 from nfsmulti.report import pages
 from nfsmulti.stats import percentile_us
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.summary import (
-    Arrivals,
-    Cell,
-    Factor,
-    Figures,
-    JobRow,
-    Parts,
-    Summary,
-)
+from nfsmulti.summary import Arrivals, Cell, Factor, Figures, JobRow, Parts, Summary
 
 PLACE = {
     "kind": "lab",

@@ -496,7 +496,6 @@ def test_history_marks_the_run_that_changed_a_figure(tmp_path: Path) -> None:
     assert not [*(tmp_path / "dd").glob("*.html")]  # there was a page until 0.7.0
 
 
-@pytest.mark.usefixtures("drawn")
 @pytest.mark.parametrize(
     ("busy", "said"),
     [

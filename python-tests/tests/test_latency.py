@@ -15,13 +15,7 @@ from made_runs import latency
 from run_helpers import made_record
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import (
-    ArrivalStats,
-    Engine,
-    FioReport,
-    FioResult,
-    ResponseStats,
-)
+from nfsmulti.fiorun import ArrivalStats, Engine, FioReport, FioResult, ResponseStats
 from nfsmulti.hosts import RemoteFio, parse_hosts
 from nfsmulti.run import offered, runner
 from nfsmulti.run.cell import _parts as _told

@@ -44,14 +44,7 @@ from nfsmulti.run.cell import run_cell
 from nfsmulti.run.live import Live
 from nfsmulti.run.place import InGuest, InLab, OnPool
 from nfsmulti.run.plan import Plan, PlannedCell, ordered, warm_ups
-from nfsmulti.run.record import (
-    Meter,
-    Record,
-    Watcher,
-    expected_seconds,
-    waiting_cell,
-    write_place,
-)
+from nfsmulti.run.record import Meter, Record, Watcher, expected_seconds, waiting_cell, write_place
 from nfsmulti.run.runner import ProgressStream, run_in_guests
 from nfsmulti.scenario import GuestPlace, Scale
 from nfsmulti.stories import SCENARIOS
