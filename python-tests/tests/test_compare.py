@@ -35,15 +35,10 @@ from nfsmulti.scenario import Choice
 from nfsmulti.summary import Cell, Figures, Status, Summary
 
 
-@pytest.fixture
-def drawn() -> None:
-    """Have the plots drawn, which takes half of what a comparison does: others leave them blank."""
-
-
 @pytest.fixture(autouse=True)
-def _blank(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if "drawn" not in request.fixturenames:
-        monkeypatch.setattr(charts, "svg_of", lambda *_: "<svg></svg>")
+def _blank(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave plots blank: to draw them takes half of what a comparison does."""
+    monkeypatch.setattr(charts, "svg_of", lambda *_: "<svg></svg>")
 
 
 def _compare(tmp_path: Path, a: Summary, b: Summary, *options: str) -> Completed:
@@ -69,8 +64,8 @@ def _mixed(run: Summary, slow: Summary, **factors: str | int) -> Summary:
     return dataclasses.replace(run, cells=cells)
 
 
-@pytest.mark.usefixtures("drawn")
-def test_a_run_is_equal_to_itself(tmp_path: Path) -> None:
+def test_a_run_is_equal_to_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # its page is drawn
     done = _compare(tmp_path, dd(), dd())
     assert done.status == 0
     lines = [line for line in done.stdout.splitlines() if not line.endswith("/compare.html")]

@@ -99,17 +99,13 @@ def test_a_peak_that_cannot_be_measured_fails_its_loads_alone(
         return dataclasses.replace(cell, status="failed", why="no server") if lost else cell
 
     monkeypatch.setattr(runner, "run_cell", run_cell)
-    runs = runner._Runs(record, OnPool("nfs://127.0.0.1/a"), Engine(Path("e")), _Quiet(), None)
+    runs = runner._Runs(record, OnPool("nfs://127.0.0.1/a"), Engine(Path("e")), Watcher(), None)
     runs.until_trouble(offered.peaks_first(record.waiting()))
     whys = {cell.why for cell in record.cells if cell.repeat == 1 and cell.status == "failed"}
     assert whys == {
         "no server", "the peak that its load is a part of could not be measured: no server"
     }  # fmt: skip
     assert {cell.status for cell in record.cells if cell.repeat == 2} == {"done"}
-
-
-class _Quiet(Watcher):
-    """Says nothing."""
 
 
 def test_after_the_first_load_that_is_not_sustained_only_one_more_is_run() -> None:
