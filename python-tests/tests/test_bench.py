@@ -33,13 +33,14 @@ from nfsmulti.bench.cost import (
 )
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
+from nfsmulti.paths import ROOT, portable
 from nfsmulti.processes import Completed, find
-from nfsmulti.report import pages
+from nfsmulti.report import conditions, pages
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.plan import PlannedCell
 from nfsmulti.scenario import CellSpec
 from nfsmulti.screen import laid_out
-from nfsmulti.summary import Cell, Figures, Server, Status, Summary
+from nfsmulti.summary import Cell, Summary
 from nfsmulti.texts import Table
 
 _SHORT = Timing(0.3, 0.0)
@@ -107,81 +108,32 @@ def test_two_builds_run_the_same_and_no_other_engine_does() -> None:
 
 # --- its page ---
 
-_CPU = {OURS: (1.0, 1.1, 1.2), PEER: (4.0, 4.2, 4.4), YARDSTICK: (0.8, 0.9, 1.0)}
+_REFERENCE = ROOT / "results/reference/client-cost"
 
 
-def _cell(case: Case, engine: str, repeat: int, status: Status = "done") -> Cell:
-    """Make up a cell of 1,000 operations."""
-    cpu = _CPU[engine][repeat - 1] + case.depth / 100
-    done = Figures(1000, 4096, 2.0, 500.0, 2048.0, 1.0, 1.0, 1.0, 1.0, 1.0, {"1000": 1000})
-    return Cell(
-        id=f"{case.name}-{engine}-{repeat}",
-        factors={"workload": case.words, "engine": engine},
-        repeat=repeat,
-        status=status,
-        folder="",
-        command=f"fio --rw={case.rw} --bs={case.bs} --iodepth={case.depth}",
-        why="signal 6" if status == "failed" else None,
-        read=done,
-        cpu_s=cpu / 1000,
-        calls_per_op=0.1 if engine == OURS else None,
-        server=Server(95.0 if case.name.startswith("read 64k d8") else 50.0, 1, 0, 0),
-    )
+def test_the_reference_run_has_its_page() -> None:
+    """Ten rows answer; cells that failed are left out and told, a server that was full is marked.
 
-
-def _page(folder: Path, found: list[Cell], name: str = "client-cost") -> str:
-    """Save such a run, and give what a terminal shows of it, in one line."""
-    command = f"./nfsmulti bench {name} --quick"
-    place = {"kind": "loopback", "pool": "nfs-sink"}
-    Summary(name, "", "2026-01-01T00:00:00Z", "", True, command, place, found).save(folder)
-    return " ".join(pages.write(folder)[1].split())
-
-
-def _made(names: list[str]) -> list[Cell]:
-    """Make up three runs of three engines, of the yardstick on several connections alone."""
-    cases = [case for case in choose(CLIENT_COST, names) if not case.version and not case.operation]
-    every = [(case, who, at) for case in cases for who in _CPU for at in (1, 2, 3)]
-    return [
-        _cell(case, who, at) for case, who, at in every if who != YARDSTICK or case.connections > 1
-    ]
-
-
-def test_the_answer_is_a_ratio_in_ten_rows_at_most(tmp_path: Path) -> None:
-    found = _made(["*4k*", "*64k*"])
-    said = _page(tmp_path, found)
-    assert re.search(
-        r"^\d+ to \d+ % of the CPU per operation of fio's nfs engine \(median \d+ %\),"
-        r" 13 workloads\. .*full in 2 of 13 workloads \(\*\)",
-        said,
-    )
-    assert said.endswith("report.html Next: ./nfsmulti bench client-cost")
-    html = (tmp_path / "report.html").read_text()
-    answer = html.partition("</section>")[0]
-    assert 10 < answer.count("<tr>") <= 11
-    assert re.search(r">64k reads, depth 8(, 4 connections)?\*<", answer)
-    assert html.count("<svg") == 2
+    A page that has changed: ./nfsmulti report results/reference/client-cost
+    """
+    run, environment = Summary.load(_REFERENCE), conditions.load(_REFERENCE)
+    contents = pages.contents(pages.REPORTS["client-cost"], run, environment)
+    text = portable(pages.render(pages.TEMPLATES[pages.MARKDOWN], contents))
+    assert text == (_REFERENCE / pages.MARKDOWN).read_text()
+    assert len(contents["answer"].table.rows) == 10
 
 
 def test_a_bench_mount_of_an_earlier_version_has_its_page(tmp_path: Path) -> None:
+    run, names = Summary.load(_REFERENCE), {OURS: OURS, PEER: IO_URING}
     found = [
-        dataclasses.replace(cell, factors={"workload": "64k reads, on tmpfs", "engine": engine})
-        for cell in _made(["read 64k d8"])
-        for engine in [{OURS: OURS, PEER: IO_URING}[str(cell.factors["engine"])]]
+        dataclasses.replace(cell, factors={**cell.factors, "engine": names[engine]})
+        for cell in run.cells
+        if cell.factors["workload"] == "4k writes, depth 32"
+        if (engine := str(cell.factors["engine"])) in names
     ]
-    said = _page(tmp_path, found, "mount")
-    assert re.match(r"\d+ % of the CPU per operation of fio's io_uring engine, 64k reads", said)
-
-
-def test_a_run_that_failed_is_left_out_and_told(tmp_path: Path) -> None:
-    case = _case("write 4k d32")
-    found = _made([case.name])
-    found += [_cell(case, YARDSTICK, at, "failed" if at == 2 else "done") for at in (1, 2, 3)]
-    assert "1 of 9 cells failed and are missing" in _page(tmp_path, found)
-    text = (tmp_path / "report.md").read_text()
-    assert "plain sockets | 2 | signal 6 |" in text
-    assert re.search(
-        r"^\| 4k writes, depth 32 \| plain sockets \| 0?1?\.\d\d \|", text, re.MULTILINE
-    )
+    dataclasses.replace(run, scenario="mount", cells=found).save(tmp_path)
+    said = " ".join(pages.write(tmp_path)[1].split())
+    assert re.match(r"\d+ % of the CPU per operation of fio's io_uring engine, 4k writes", said)
 
 
 # --- tables ---
