@@ -67,8 +67,7 @@ class _Again:
         for _ in range(_MORE):
             failed = next((report for report in reports if report.failed), None)
             took = sum(report.duration for report in reports)
-            stands_for_another = not isinstance(item, pytest.Function)  # that ran in the guest
-            if not failed or stands_for_another or took > _HANG:
+            if not failed or took > _HANG:
                 break
             standstill = self._standstill(forget=True)
             if standstill <= _STANDSTILL:
@@ -76,7 +75,7 @@ class _Again:
                 break
             _make_anew(item, failed, standstill)
             if terminal := item.config.pluginmanager.get_plugin("terminalreporter"):
-                terminal.write_line(f"{item.nodeid} runs again")  # in_guest hears that
+                terminal.write_line(f"{item.nodeid} runs again")  # a guest is not silent then
             again = runtestprotocol(item, log=False, nextitem=nextitem)
             if any(report.skipped for report in again):
                 break  # that would hide the failure

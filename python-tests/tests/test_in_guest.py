@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""in_guest.py: what tests do in the guest is told on the host. The guest here is a mere process."""
+"""in_guest.py and standstill.py. The guest here is a mere process."""
 
 import os
 import sys
@@ -11,52 +11,30 @@ from nfsmulti.paths import PYTHON_TESTS, ROOT
 from nfsmulti.processes import Completed, run
 
 _CONFTEST = """
-import os, pytest, subprocess
+import os, subprocess
+import in_guest
+from nfsmulti.errors import HarnessError, MissingError
 
 pytest_plugins = ("in_guest", "standstill")
 
-def missing(error):
-    raise error
+def run_in_guest(command, config):
+    if os.environ["GUEST"] == "missing":
+        raise MissingError("qemu is not installed", "install it")
+    if os.environ["GUEST"] == "dies":
+        raise HarnessError("the guest ended before the command")
+    print("booted", config.results, flush=True)
+    return subprocess.run(command, env={**os.environ, "NFSMULTI_LAB_EXPORT": "/export"}).returncode
 
-def run_in_guest(command, config, *, stdout, stderr, cwd, env):
-    env = {**os.environ, **env, "NFSMULTI_LAB_EXPORT": "/export"}
-    return subprocess.run(command, stdout=stdout, stderr=stderr, cwd=cwd, env=env).returncode
-
-def pytest_configure():
-    import in_guest
-    in_guest.run_in_guest = run_in_guest
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item, call):
-    report = yield
-    if "NFSMULTI_LAB_EXPORT" in os.environ and call.when == "call":
-        report.duration = 123.0
-    return report
+in_guest.run_in_guest = run_in_guest
 """
 _TESTS = """
 import os, pytest, signal, subprocess
 
-pytestmark = pytest.mark.kernel_lab
-inside = "NFSMULTI_LAB_EXPORT" in os.environ
-
-@pytest.fixture
-def broken():
-    yield
-    assert 1 + 1 == 3
-
-def test_well():
-    assert inside
-
+@pytest.mark.kernel_lab
 @pytest.mark.parametrize("number", [1, 2])
-def test_wrong(number):
-    print("said before")
+def test_there(number):
+    assert "NFSMULTI_LAB_EXPORT" in os.environ
     assert number == 1, "quite wrong"
-
-def test_skipped():
-    pytest.skip("for a reason")
-
-def test_broken_afterwards(broken):
-    pass
 
 made = []
 
@@ -78,13 +56,8 @@ def test_skipped_then(number):
     assert number == 1, "too early"
     pytest.skip("nothing lacked before")
 
-def test_crash(capfd):
-    with capfd.disabled():
-        os.write(2, b"last words")
-        os._exit(9)
-
-def test_never_reached():
-    pass
+def test_wrong():
+    assert False
 """
 
 
@@ -98,54 +71,48 @@ def host(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _pytest(folder: Path, *tests: str) -> Completed:
-    words = ["-p", "no:cacheprovider", "--no-header", "-rA", "--tb=short", "--durations=1"]
-    settings = ["-c", str(ROOT / "pyproject.toml")]
-    env = {"PYTHONPATH": f"{PYTHON_TESTS / 'tests'}:{os.environ.get('PYTHONPATH', '')}"}
-    argv = [sys.executable, "-m", "pytest", *settings, *words]
-    argv += [f"{folder}/test_inner.py::test_{test}" for test in tests]
+def _pytest(folder: Path, *words: str, guest: str = "", ci: str = "") -> Completed:
+    argv = [sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml")]
+    argv += ["-p", "no:cacheprovider", "--no-header", "-rA", "--tb=short", str(folder), *words]
+    path = f"{PYTHON_TESTS / 'tests'}:{os.environ.get('PYTHONPATH', '')}"
+    env = {"PYTHONPATH": path, "GUEST": guest, "CI": ci}
     return run(argv, timeout=240, cwd=ROOT, env=env)
 
 
-def test_outcomes_words_and_times_come_back(host: Path) -> None:
-    done = _pytest(host, "well", "wrong", "skipped", "broken_afterwards")
+def test_tests_for_the_guest_run_there_alone_and_are_told_here(host: Path) -> None:
+    done = _pytest(host, "-m", "kernel_lab", f"--junitxml={host}/there/junit.xml")
     assert done.status == 1, done.stdout
-    lines = done.stdout.splitlines()
-    for outcome, test in [
-        ("PASSED", "test_well"),
-        ("PASSED", "test_wrong[1]"),
-        ("FAILED", "test_wrong[2]"),
-        ("FAILED", "test_broken_afterwards"),
-    ]:
-        assert any(line.startswith(outcome) and test in line for line in lines), done.stdout
-    assert "SKIPPED [1]" in done.stdout
-    for words in ("for a reason", "quite wrong", "said before", "assert (1 + 1) == 3"):
-        assert words in done.stdout
-    assert "123.00s call " in done.stdout
+    assert done.stdout.startswith(f"booted {host}/there\n")
+    assert "1 failed, 1 passed" in done.stdout
+    assert "quite wrong" in done.stdout
+    assert 'tests="2"' in (host / "there/junit.xml").read_text()
+    none = _pytest(host, "-m", "kernel_lab", "-k", "nosuch")
+    assert (none.status, "booted" in none.stdout) == (5, False)
+    here = _pytest(host, "-k", "there")
+    assert (here.status, here.stdout.count("it runs in the guest, by -m kernel_lab")) == (0, 1)
+
+
+def test_a_guest_that_is_missing_or_dies_is_told(host: Path) -> None:
+    """What it lacks is a skip, and where nothing may be missing a failure."""
+    skipped = _pytest(host, "-m", "kernel_lab", guest="missing")
+    assert (skipped.status, "qemu is not installed" in skipped.stdout) == (0, True)
+    failed = _pytest(host, "-m", "kernel_lab", guest="missing", ci="true")
+    assert (failed.status, "qemu is not installed" in failed.stderr) == (1, True)
+    died = _pytest(host, "-m", "kernel_lab", guest="dies")
+    assert (died.status, died.stderr) == (3, "nfsmulti: the guest ended before the command\n")
 
 
 def test_what_fails_while_the_machine_stands_still_runs_again(host: Path) -> None:
     """So does one whose fixture met it in a test before. What else fails does not."""
-    done = _pytest(host, "before", "standstill", "wrong", "crash")
-    assert "3 passed" in done.stdout
-    assert "2 failed" in done.stdout
-    assert "::test_standstill runs again\n" in done.stdout  # the guest said so, before it crashed
+    done = _pytest(host, "-k", "before or standstill or wrong")
+    assert "1 failed, 2 passed" in done.stdout
+    assert done.stdout.count(" runs again\n") == 1
     (told,) = (line for line in done.stdout.splitlines() if "stood still" in line)
     assert "test_standstill: it failed while the machine stood still for" in told
     assert told.endswith("too early")
 
 
 def test_a_skip_afterwards_hides_no_failure(host: Path) -> None:
-    done = _pytest(host, "skipped_then")
+    done = _pytest(host, "-k", "skipped_then")
     assert "1 failed" in done.stdout
     assert "too early" in done.stdout
-
-
-def test_a_crash_in_the_guest_fails_what_did_not_end(host: Path) -> None:
-    done = _pytest(host, "well", "crash", "never_reached")
-    assert done.status == 1
-    assert "1 passed" in done.stdout
-    assert "2 failed" in done.stdout
-    # Under CI=true pytest says it once more, in its summary.
-    assert done.stdout.count("it has not ended in the guest; pytest ended there with status 9") >= 2
-    assert "last words" in done.stdout
