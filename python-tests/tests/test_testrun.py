@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import signal
@@ -11,7 +12,7 @@ import sys
 import types
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any
 
 import limits
 import pytest
@@ -38,39 +39,25 @@ class Parts:
         self.env: dict[str, dict[str, str]] = {}
         self.events: list[str] = []
 
-    def start(self, part: Part, arguments: Sequence[str], _output: int | None = None) -> Ended:
+    def start(self, part: Part, arguments: Sequence[str], _output: int | None = None) -> Any:
         self.events.append(f"{part.name} begins")
         self.run[part.name] = part.command(arguments)
         self.env[part.name] = dict(part.env)
         status = self.status.get(part.name, 0)
         if status in self.counts:
             part.junit.write_text(_JUNIT.format(*self.counts[status]))
-        return Ended(self, part.name, status)
+
+        def wait() -> int:
+            self.events.append(f"{part.name} ends")
+            return status
+
+        return contextlib.nullcontext(types.SimpleNamespace(running=False, wait=wait))
 
     def build(self, name: str) -> Path:
         self.events.append(f"{name} is built")
         if self.status.get(name):
             raise HarnessError("no such compiler")
         return Path(name)
-
-
-class Ended:
-    """A pytest that has ended when it is waited for."""
-
-    def __init__(self, parts: Parts, name: str, status: int):
-        self._parts, self._name, self._status = parts, name, status
-        self.running = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def wait(self) -> int:
-        self.running = False
-        self._parts.events.append(f"{self._name} ends")
-        return self._status
 
 
 @pytest.fixture
