@@ -27,8 +27,9 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     if inside() or config.option.markexpr != _MARK or config.option.collectonly:
         return None
     argv = [sys.executable, "-m", "pytest", *config.invocation_params.args]
-    # Without a test there is no boot.
-    chosen = subprocess.run([*argv, "--collect-only", "-q"], stdout=subprocess.PIPE, check=False)
+    # Without a test there is no boot; and a guest that dies leaves no JUnit file.
+    look = [*argv, "--collect-only", "-q", f"--junitxml={os.devnull}"]
+    chosen = subprocess.run(look, stdout=subprocess.PIPE, check=False)
     if chosen.returncode:
         sys.stdout.buffer.write(chosen.stdout)
         return chosen.returncode
