@@ -64,19 +64,11 @@ def doctor(pool: str | None, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps([vars(finding) for finding in findings], indent="\t"))
     else:
-        out.print(f"\n{_verdict(findings)}")
+        levels = Counter(finding.level for finding in findings)
+        words = {Level.WARN: "warning", Level.FAIL: "failure"}
+        counts = [counted(levels[one], word) for one, word in words.items() if levels[one]]
+        out.print(f"\n{', '.join(counts) or 'nothing stands in the way'}")
     sys.exit(any(finding.level is Level.FAIL for finding in findings))
-
-
-def _verdict(findings: Sequence[Finding]) -> str:
-    """Count what is to be done."""
-    levels = Counter(finding.level for finding in findings)
-    counts = [
-        counted(number, word)
-        for level, word in ((Level.WARN, "warning"), (Level.FAIL, "failure"))
-        if (number := levels[level])
-    ]
-    return ", ".join(counts) or "nothing stands in the way"
 
 
 def _findings(pool: str | None) -> Iterator[Finding]:

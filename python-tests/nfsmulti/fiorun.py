@@ -194,13 +194,10 @@ class ConnectionStats(PathStats):
     # Of engines that tell them
     discarded_bytes: int = 0
     rtt_p50_us: float = 0.0
-    rtt_p99_us: float = 0.0
     wait_mean_us: float = 0.0
     wait_p50_us: float = 0.0
-    wait_p99_us: float = 0.0
     wait_max_us: float = 0.0
     lag_mean_us: float = 0.0
-    lag_p50_us: float = 0.0
     lag_p99_us: float = 0.0
     lag_max_us: float = 0.0
 

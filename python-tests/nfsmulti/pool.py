@@ -36,7 +36,6 @@ class PoolPath:
     version: str = "3"
     proto: str = "tcp"
     port: int = 0
-    mountport: int = 0
     rdmaport: int = RDMA_PORT
     xprtsec: str = "none"
     sec: str = "sys"

@@ -170,10 +170,17 @@ def _download(folder: Path) -> list[Path]:
 
 
 def _complete(folder: Path) -> None:
-    """See that modprobe finds the modules of the one kernel, and QEMU an image that boots fast."""
+    """See that modprobe finds the modules of the one kernel, and QEMU an image that boots fast.
+
+    In the folder programs are those of the tree that run on this machine's root.
+    """
     if not (folder / "lib").exists():
         (folder / "lib").symlink_to("usr/lib")
-    _make_runnable(_USED, folder / "programs")
+    (folder / "programs").mkdir()
+    for program in _USED:
+        file = folder / "programs" / Path(program).name
+        file.write_text(_RUN.format(program=program))
+        file.chmod(0o755)
     for image in (folder / "boot").glob("vmlinuz-*"):
         release = image.name.removeprefix("vmlinuz-")
         run(["depmod", "-b", str(folder), release], timeout=_SECONDS).check()
@@ -256,15 +263,6 @@ def _uri() -> str:
     if not found:
         raise CommandError("apt has no lists of this machine's Debian; apt-get update may help")
     return found[0]
-
-
-def _make_runnable(programs: Sequence[str], folder: Path) -> None:
-    """Make a folder in an unpacked tree, from which programs of it run on this machine's root."""
-    folder.mkdir()
-    for program in programs:
-        file = folder / Path(program).name
-        file.write_text(_RUN.format(program=program))
-        file.chmod(0o755)
 
 
 # --- the machine ---
