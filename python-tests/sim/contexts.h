@@ -9,8 +9,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "tokens.h"
+#include "wire/krb5_token.h"
 #include "wire/xdr.h"
+
+/*
+ * --- Kerberos' tokens (engine/wire/krb5_token.h), for both sides, by --wrap (tokens.c): a sum and
+ * a cipher that cost next to nothing, by a context's key. They refuse what is changed or another
+ * context's, and keep no secret ---
+ */
+
+enum { TOKEN_MIC = 8, TOKEN_WRAP = 8 }; /* bytes of a MIC, and those that a message grows by */
+
+struct krb5_keys {
+	uint64_t key; /* of the context; 0: there is none */
+};
+
+/* What both ends make of the two halves of a key. */
+uint64_t token_key(uint64_t client, uint64_t server);
+
+/* --- the server's contexts --- */
 
 /* One in so many, as in struct server_terms. */
 struct contexts_terms {

@@ -92,18 +92,6 @@ void job_set_timeo(uint64_t timeo);
 /* Goes on until no I/O is left: each ends as soon after all has healed as its calls may wait. */
 void job_finish(void);
 
-/* --- its paths, one for each address (paths.c) --- */
-
-/*
- * Opens the job's paths and what the workload wants of them, while nothing fails. False: one does
- * not open. paths_close() follows in either case.
- */
-bool paths_open(struct path **paths, const struct job_terms *terms);
-void paths_close(struct path **paths, const struct job_terms *terms);
-
-/* Nobody stops a simulated job. */
-bool paths_stop(void);
-
 /* --- how long its terms let a call wait: nfs(5)'s rules, stated apart from the engine's timers.h;
  * upper bounds, in nanoseconds (endings.c) --- */
 

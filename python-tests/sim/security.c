@@ -13,10 +13,51 @@
 #include "nfs/path_client.h"
 #include "server.h"
 #include "wire/message.h"
+#include "util.h"
 #include "wire/rpcsec_gss.h"
 #include "world.h"
 
+/*
+ * A mechanism of GSS-API in Kerberos' place (engine/wire/rpcsec_gss.h): the client's first token
+ * says when its ticket ends, and has half of the context's key; the server's has the other half,
+ * and whether a second round follows.
+ */
+
+/* Of the context in the making. */
+enum mechanism_state { IDLE, WORKS, TELLS, WAITS_FOR_REPLY, HAS_MADE, HAS_FAILED };
+enum { REMEMBERED = 256 };
+
+/* One client's. */
+struct mechanism {
+	struct gss_mechanism base;
+	struct krb5_keys present, earlier, next_keys; /* next_keys.key 0: it is not known yet */
+	enum mechanism_state state, next;	      /* when its work is done */
+	uint64_t work_until, ticket_end;
+	uint64_t half;		 /* of the key of the context in the making */
+	uint64_t made, lifetime; /* of the context */
+	uint64_t token[256];
+	uint32_t token_length;
+
+	/* What is known of the client, for the checks. */
+	LIST_ENTRY(mechanism) link;
+	const struct rpc_client *rpc;
+	uint32_t latest;	   /* number of a call */
+	uint32_t xids[REMEMBERED]; /* of the latest numbers */
+	uint64_t keys[2];	   /* of the contexts that were used last, the latest first */
+	uint32_t contexts[2];	   /* the engine's numbers of these */
+	uint64_t denied;	   /* the key by which a call was */
+	uint32_t epoch;		   /* of its link, when a context was begun */
+};
+
 static LIST_HEAD(, mechanism) mechanisms;
+struct kdc kdc;
+
+void kdc_heal(void)
+{
+	kdc.back_at = 0;
+	kdc.terms.away_in = kdc.terms.silence = 0;
+	kdc.terms.work = MSEC;
+}
 
 /* --- the job's terms --- */
 
@@ -166,7 +207,7 @@ static void check_sent(struct rpc_credentials *credentials, const struct rpc_sta
  * Another context is made: the last one has to end soon, a call of it was denied, or it was never
  * used: making it had failed, and the connection with it.
  */
-void security_context_begins(struct mechanism *mechanism)
+static void note_beginning(struct mechanism *mechanism)
 {
 	bool ends = world.clock.now - mechanism->made >= mechanism->lifetime / 2;
 	uint32_t epoch = moves_data(mechanism) ? mechanism->rpc->link.epoch : 0;
@@ -179,6 +220,149 @@ void security_context_begins(struct mechanism *mechanism)
 	else if (epoch && epoch == mechanism->epoch)
 		world_violated("a context is begun again over the same connection");
 	mechanism->epoch = epoch;
+}
+
+/* --- the mechanism: making a context --- */
+
+static struct mechanism *mechanism_of(struct gss_mechanism *base)
+{
+	return container_of(base, struct mechanism, base);
+}
+
+/* Its work takes a while; then it is in that state. */
+static void work(struct mechanism *mechanism, enum mechanism_state next, uint64_t most)
+{
+	mechanism->state = WORKS;
+	mechanism->next = next;
+	mechanism->work_until = world.clock.now + world_random(most + 1);
+}
+
+static bool kdc_answers(void)
+{
+	if (world.clock.now < kdc.back_at)
+		return false;
+	if (!world_chance(kdc.terms.away_in))
+		return true;
+	world.failures[FAILED_KDC]++;
+	kdc.back_at = world.clock.now + world_random(30 * SEC);
+	world_tell("KDC: away for %.3f s", (double)(kdc.back_at - world.clock.now) / SEC);
+	return false;
+}
+
+/* False: there is none. */
+static bool get_ticket(struct mechanism *mechanism)
+{
+	uint64_t now = world.clock.now;
+	uint64_t wanted = now + (kdc.terms.keeps ? 0 : kdc.terms.lifetime / 2);
+
+	if (mechanism->ticket_end > wanted)
+		return true;
+	if (kdc_answers())
+		mechanism->ticket_end = kdc.terms.lifetime ? now + kdc.terms.lifetime : UINT64_MAX;
+	return mechanism->ticket_end > now;
+}
+
+/* Tickets are of any length. */
+static void begin(struct gss_mechanism *base)
+{
+	struct mechanism *mechanism = mechanism_of(base);
+
+	note_beginning(mechanism);
+	mechanism->next_keys.key = 0;
+	if (!get_ticket(mechanism)) {
+		work(mechanism, HAS_FAILED, kdc.terms.silence);
+		return;
+	}
+	mechanism->half = world_random(UINT64_MAX);
+	mechanism->token[0] = mechanism->ticket_end;
+	mechanism->token[1] = mechanism->half;
+	mechanism->token_length = 16 + (uint32_t)world_random(sizeof(mechanism->token) - 15);
+	work(mechanism, TELLS, kdc.terms.work);
+}
+
+static void feed(struct gss_mechanism *base, const uint8_t *reply, uint32_t length)
+{
+	struct mechanism *mechanism = mechanism_of(base);
+	uint64_t token[2];
+
+	if (mechanism->state != WAITS_FOR_REPLY)
+		world_violated("a mechanism is given a token that it does not wait for");
+	if (mechanism->next_keys.key) { /* the second round's: nothing is left to say */
+		work(mechanism, HAS_MADE, kdc.terms.work);
+		return;
+	}
+	if (length != sizeof(token)) {
+		work(mechanism, HAS_FAILED, 0);
+		return;
+	}
+	memcpy(token, reply, sizeof(token));
+	mechanism->next_keys.key = token_key(mechanism->half, token[0]);
+	mechanism->token[0] = mechanism->next_keys.key;
+	mechanism->token_length = sizeof(mechanism->token[0]);
+	work(mechanism, token[1] ? TELLS : HAS_MADE, kdc.terms.work);
+}
+
+static uint64_t lifetime(const struct mechanism *mechanism)
+{
+	uint64_t now = world.clock.now;
+
+	return mechanism->ticket_end == UINT64_MAX ? UINT64_MAX
+						   : max_of(mechanism->ticket_end, now) - now;
+}
+
+static void adopt(struct gss_mechanism *base)
+{
+	struct mechanism *mechanism = mechanism_of(base);
+
+	mechanism->state = IDLE;
+	mechanism->earlier = mechanism->present;
+	mechanism->present = mechanism->next_keys;
+	mechanism->made = world.clock.now;
+	mechanism->lifetime = lifetime(mechanism);
+}
+
+static enum rpc_context_state progress(struct gss_mechanism *base, struct gss_step *step)
+{
+	struct mechanism *mechanism = mechanism_of(base);
+
+	*step = (struct gss_step){.error = "the KDC does not answer"};
+	if (mechanism->state == WORKS && world.clock.now >= mechanism->work_until)
+		mechanism->state = mechanism->next;
+	switch (mechanism->state) {
+	case WORKS: return RPC_CONTEXT_WAITS;
+	case TELLS:
+		mechanism->state = WAITS_FOR_REPLY;
+		step->token = (const uint8_t *)mechanism->token;
+		step->length = mechanism->token_length;
+		return RPC_CONTEXT_ASKS;
+	case HAS_MADE: step->lifetime = lifetime(mechanism); return RPC_CONTEXT_READY;
+	default: return RPC_CONTEXT_FAILED;
+	}
+}
+
+static void end(struct gss_mechanism *base)
+{
+	struct mechanism *mechanism = mechanism_of(base);
+
+	LIST_REMOVE(mechanism, link);
+	free(mechanism);
+}
+
+static struct mechanism *mechanism_new(const struct rpc_client *rpc)
+{
+	static const struct gss_mechanism_ops ops = {begin, feed, progress, adopt, end};
+	struct mechanism *mechanism = calloc(1, sizeof(*mechanism));
+
+	if (!mechanism)
+		abort();
+	mechanism->rpc = rpc;
+	mechanism->base = (struct gss_mechanism){
+		.ops = &ops,
+		.keys = &mechanism->present,
+		.earlier = &mechanism->earlier,
+		.next = &mechanism->next_keys,
+	};
+	return mechanism;
 }
 
 /* --- replies --- */

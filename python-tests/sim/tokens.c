@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "tokens.h"
+#include "contexts.h"
 
 #include <stdlib.h>
 #include <string.h>
