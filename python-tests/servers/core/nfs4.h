@@ -32,23 +32,12 @@ enum { OPEN_DELEGATE_NONE = 0, OPEN_DELEGATE_READ = 1 };
 enum { EXCHGID4_FLAG_USE_NON_PNFS = 0x10000, SP4_NONE = 0 };
 enum { CDFC4_BACK_OR_BOTH = 7, CDFS4_BOTH = 3 };
 
-/* --- attributes (RFC 8881, 5; attributes4.c): those that clients ask for. A set of them is a
- * number here, whose bit N is attribute N --- */
+/* --- attributes (RFC 8881, 5): a set of them is a number, whose bit N is attribute N --- */
 
 static inline uint64_t attribute(uint32_t number)
 {
 	return 1ull << number;
 }
 
-/* Attributes from 64 on are forgotten. */
-uint64_t attributes_get_set(struct xdr_in *in);
-void attributes_put_set(struct xdr_out *out, uint64_t set);
-
 /* All that can be served: for struct limits. */
 uint64_t attributes_all(void);
-
-/* Those of `asked` that the limits have. */
-void attributes_put(const struct nfs_call *call, uint64_t file, uint64_t asked);
-
-/* What a client sets, of which only the size means anything here; OK, or ATTRNOTSUPP. */
-uint32_t attributes_get(struct xdr_in *in, uint64_t *set, uint64_t *size);
