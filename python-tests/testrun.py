@@ -117,11 +117,10 @@ class _Session:
     def everything(self) -> None:
         """Run all there is. The guest, which has one processor, starts first and runs beside.
 
-        It loads all tests: their bytecode is there when the workers of the next part need it.
         Where the user has given options, few tests may be chosen: no variant is built before them,
         and fixtures build those that are needed.
         """
-        with self._beside(Part("guest", "kernel_lab")):
+        with self._beside(Part("guest", "kernel_lab", self._files("kernel_lab"))):
             for name in () if self._arguments else _VARIANTS:
                 self._build(name)
             self._run(Part("tests", "not kernel_lab and not timing", _PARALLEL))
