@@ -4,14 +4,13 @@
 import json
 import os
 import re
-import signal
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
 import pytest
 from conftest import started_lab
-from engine_helpers import Place, eventually, family, refused, traces
+from engine_helpers import Place, refused
 
 from nfsmulti.fiorun import Engine, Option
 from nfsmulti.lab import Lab, LabConfig
@@ -31,20 +30,6 @@ def test_the_engine_listens_nowhere_and_runs_no_program(engine: Engine) -> None:
     names = {name.partition("@")[0] for name in needs}
     assert {"connect", "recv"} <= names, "that is how it is seen"
     assert not [name for name in names if _NEVER.fullmatch(name)]
-
-
-def test_a_running_job_has_no_listening_socket(exported: Place, lab: Lab) -> None:
-    with exported.fio.start(**_JOB, nconnect=2, time_based=1, runtime=300, trace=1) as process:
-        eventually(lambda: traces(process) > 100)
-        (job,) = family(process.pid)
-        sockets = run(["ss", "-Hantu", "-N", lab.network.client], timeout=60).check().stdout
-        paired = lab.run(["ss", "-Hxlp"]).check().stdout
-        process.signal(signal.SIGTERM)
-        exported.fio.finish(process)
-    states = [line.split()[:2] for line in sockets.splitlines()]
-    assert ["tcp", "ESTAB"] in states
-    assert not [state for state in states if state[1] in ("LISTEN", "UNCONN")]
-    assert f"pid={job}," not in paired
 
 
 # --- names ---

@@ -497,13 +497,6 @@ def test_where_the_kernel_cannot(on_kernel: OnKernel, *, has_tls: bool, words: s
     refused(tls(1), words)
 
 
-# GnuTLS, where the record after the handshake is close_notify.
-_CLOSE_NOTIFY = """
-ssize_t gnutls_record_recv(void *session, void *bytes, size_t length)
-{
-	return 0;
-}
-"""
 # It takes the probe and ClientHello.
 _FULL_SOCKET = """
 ssize_t send(int fd, const void *bytes, size_t length, int flags)
@@ -524,10 +517,6 @@ _NOT_FOR_KERNEL: dict[str, tuple[dict[str, object], str, str]] = {
     "part": (
         {"early": FORGED[:3]}, "",
         "the server sends data along with its handshake, which the kernel would miss: use",
-    ),
-    "end": (
-        {"early": FORGED[:3]}, _CLOSE_NOTIFY,
-        "the server finished the TLS handshake, but answers no call",
     ),
     "limit": (
         {"short_records": True}, "",
