@@ -549,6 +549,7 @@ def _connections() -> dict[str, Summary]:
 
     return {
         "the link is full": _curve(capped, _LINK),
+        "not by both of its directions": _curve({1: 8e8, 4: 8e8}, _LINK, write=8e8),
         "still rising, with a full core": _curve({1: 50e6, 4: 200e6}, core=97),
         "one count": _curve({4: 1e9}),
         "two repeats": _curve(capped, repeats=2),
