@@ -165,11 +165,8 @@ def _error(done: Completed) -> HarnessError:
 def _lines(done: Completed) -> Iterator[dict[str, Any]]:
     """Yield what it printed; bytes of names stand as U+0080 to U+00FF (json_line.h)."""
     for line in done.stdout.splitlines():
-        found = json.loads(line)
-        yield {
-            key: _text(value) if isinstance(value, str) else value for key, value in found.items()
-        }
-
-
-def _text(value: str) -> str:
-    return value.encode("latin-1").decode(errors="surrogateescape")
+        found: dict[str, Any] = json.loads(line)
+        for key, value in found.items():
+            if isinstance(value, str):
+                found[key] = value.encode("latin-1").decode(errors="surrogateescape")
+        yield found

@@ -57,7 +57,9 @@ class Lines:
     def print(self, text: str = "", *, style: str = "", end: str = "\n") -> None:
         """Write a text as it stands, and visible() where a terminal would obey it."""
         text = visible(text)
-        if style and self._has_colours():
+        told = os.environ
+        plain = not self.is_terminal or told.get("NO_COLOR") or told.get("TERM") == "dumb"
+        if style and not plain:
             text = f"\x1b[{_COLOURS[style]}m{text}\x1b[0m"
         self._write(text + end)
 
@@ -66,10 +68,6 @@ class Lines:
         if self.is_terminal:
             width = shutil.get_terminal_size().columns - 1
             self._write(f"\r\x1b[K{visible(text, line=True)[:width]}")
-
-    def _has_colours(self) -> bool:
-        told = os.environ
-        return self.is_terminal and not told.get("NO_COLOR") and told.get("TERM") != "dumb"
 
     def _write(self, text: str) -> None:
         stream = sys.stdout

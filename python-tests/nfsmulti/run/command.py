@@ -83,6 +83,10 @@ def _check(given: Mapping[str, Any]) -> None:
             raise HarnessError(f"{_named(name)} needs a --pool: it is for servers of yours")
     if "discard" in given:
         _check_discard(given)
+    if given.get("restart") == OWN_SERVER and "pool" in given:
+        raise HarnessError(
+            "--restart needs a command", "--restart 'ssh nas systemctl restart nfs-server'"
+        )
     if "absent" in given and "restart" not in given:
         raise HarnessError("--absent needs --restart", "give --restart too")
     if "resume" in given and (words := _named(*(one for one in given if one not in _BESIDE))):
@@ -102,16 +106,6 @@ def _check_discard(given: Mapping[str, Any]) -> None:
             f"--discard with {found[0]}: the kernel can drop long READs over TCP alone",
             "use --workload=64k-read over proto=tcp in clear, with sec=sys or krb5",
         )
-
-
-def _restart(given: Mapping[str, Any]) -> str:
-    """Return what restarts the server. Raises HarnessError where nobody knows."""
-    command = str(given.get("restart", ""))
-    if command == OWN_SERVER and "pool" in given:
-        raise HarnessError(
-            "--restart needs a command", "--restart 'ssh nas systemctl restart nfs-server'"
-        )
-    return command
 
 
 def _ask(many: int) -> None:
@@ -147,7 +141,6 @@ def _request(scenario: str, more: Sequence[str], given: Mapping[str, Any]) -> st
             )
         (amounts["depth"],) = depths
     chosen["workload"] = _workloads(scenario, given.get("workload", ()))
-    chosen["restart"] = _restart(given)
     setting, command, get = (given.get(name, "") for name in ("setting", "set", "get"))
     return start.Request(
         **{name: given[name] for name in _AS_GIVEN if name in given},

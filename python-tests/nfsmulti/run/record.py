@@ -185,6 +185,7 @@ def now_text() -> str:
 
 _SECONDS = 20.0
 _SHOWN = 24  # characters of a version or a digest
+_PROC_SYS = "/proc/sys/"
 _SYSCTLS = (
     "net/core/rmem_max",
     "net/core/wmem_max",
@@ -224,12 +225,16 @@ def write_place(folder: Path, name: str, place: Target) -> None:
     """Write what holds where a place's clients are: links and their limits, mounts, sysctls."""
     enter = list(place.enter)
     mounts = Path("/proc/self/mounts").read_text(errors="surrogateescape").splitlines()
+    # Those that there are; the network's are their namespace's own.
+    names = [f"{_PROC_SYS}{name}" for name in _SYSCTLS]
+    told = _said([*enter, "grep", "-sH", "", *names]).splitlines()
+    sysctls = (line.removeprefix(_PROC_SYS).partition(":") for line in told)
     found = {
         "guest": guest.described(),
         "kernel": _said([*enter, "uname", "-sr"]),
         "links": _links(enter),
         "mounts": [line for line in mounts if line.split()[2].startswith("nfs")],
-        "sysctls": _sysctls(enter),
+        "sysctls": {name.replace("/", "."): value for name, _, value in sysctls},
         "servers": place.servers(),
     }
     _add(folder, name, found)
@@ -263,14 +268,6 @@ def _engine() -> dict[str, Any]:
     built = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(library.stat().st_mtime))
     digest = hashlib.sha256(library.read_bytes()).hexdigest()
     return {"engine_built": built, "engine_sha256": digest}
-
-
-def _sysctls(enter: Sequence[str]) -> dict[str, str]:
-    """Return those that there are; the network's are their namespace's own."""
-    names = [f"/proc/sys/{name}" for name in _SYSCTLS]
-    lines = _said([*enter, "grep", "-sH", "", *names]).splitlines()
-    pairs = (line.partition(":") for line in lines)
-    return {name.removeprefix("/proc/sys/").replace("/", "."): value for name, _, value in pairs}
 
 
 def _said(argv: Sequence[str]) -> str:
