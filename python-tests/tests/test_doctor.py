@@ -16,6 +16,7 @@ from kerberos_client import enter
 
 from nfsmulti import doctor, machine
 from nfsmulti.doctor import joined
+from nfsmulti.export import PathInfo
 from nfsmulti.lab import Lab
 from nfsmulti.machine import Level, ok, warn
 from nfsmulti.paths import PYTHON_TESTS
@@ -257,6 +258,21 @@ def test_servers_that_do_not_serve_nfsv4_1() -> None:
         assert found.about(words).startswith(f"fail 127.0.0.1:{server.nfs_port}:/export: ")
         assert remedy in found.remedy(words)
         assert found.status == 1
+
+
+@pytest.mark.parametrize(
+    ("most", "remedy"),
+    [
+        ((0, 1 << 20), "takes 0 for no limit"),
+        ((1 << 20, 32767), "split into several calls"),
+        ((32768, 32768), ""),
+    ],
+)
+def test_the_smaller_of_two_limits_is_judged(most: tuple[int, int], remedy: str) -> None:
+    for read, write in (most, most[::-1]):
+        found = doctor._transfers(PathInfo("a", "3", "tcp", read, write))
+        assert (found.level is Level.OK) == (not remedy)
+        assert remedy in (found.remedy or "")
 
 
 def test_rdma_without_a_device(diagnoses: dict[str, Diagnosis]) -> None:
