@@ -308,12 +308,12 @@ def _job(runtime: int, latencies: dict[int, int]) -> dict[str, object]:
 
 
 def test_report_sums_jobs_and_merges_percentiles() -> None:
-    jobs = [_job(2000, {100: 98, 900: 2}), _job(1000, {100: 50, 500: 50})]
+    jobs = [_job(2000, {100: 98, 900: 2}), _job(1000, {100: 100, 500: 100})]
     report = FioReport({"jobs": jobs})
-    assert report.bytes("read") == 200_000
-    assert report.bandwidth("read") == 100_000
-    assert report.iops("read") == 100
-    assert report.latency_mean("read") == pytest.approx((148 * 100 + 50 * 500 + 2 * 900) / 200)
+    assert report.bytes("read") == 300_000
+    assert report.bandwidth("read") == 150_000
+    assert report.iops("read") == 150
+    assert report.latency_mean("read") == pytest.approx((198 * 100 + 100 * 500 + 2 * 900) / 300)
     assert report.latency_percentile("read", 50) == 100
     assert report.latency_percentile("read", 99) == 500
     assert report.latency_percentile("read", 100) == 900
