@@ -237,7 +237,7 @@ def test_a_command_asks_for_the_packages_of_its_servers(machine: Machine, tmp_pa
         ("lab start", _MEMORY_LAB_PACKAGES),
         ("lab kernel --sec krb5p -- true", f"{_KERNEL_PACKAGES} {kerberos}"),
         ("lab run --per-connection=1gbit -- true", f"{_MEMORY_LAB_PACKAGES} nftables"),
-        ("lab run -- sh --per-connection", _MEMORY_LAB_PACKAGES),
+        ("lab run -- sh --per-connection --wheels=/none", _MEMORY_LAB_PACKAGES),
         ("run dd --quick", _LAB_PACKAGES),
         ("run security", f"{_LAB_PACKAGES} {kerberos}"),
         ("run --quick fsperf", f"{_LAB_PACKAGES} {_KERNEL_PACKAGES}"),
