@@ -256,7 +256,8 @@ def test_what_stays_is_named_and_cleaned(tmp_path: Path, export: Path, noted: Pa
     before = _state(export)
     left = Leftover(str(export), new_name(), _MARK, 1000)
     (export / left.directory / _MARK).mkdir(parents=True)
-    left.save(noted)
+    noted_as = Leftover(str(tmp_path / "moved"), left.directory, _MARK, 1000)
+    noted_as.save(noted)  # --pool says where the same export is now
     clean = f"./nfsmulti clean --pool={export} --results {paths.shown(results)}"
     said = f"{left.directory}/ stays on the server (up to 1.0 kB); remove it with: {clean}"
     assert left.text(results) == said
