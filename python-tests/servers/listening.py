@@ -29,7 +29,6 @@ class Listener:
         self._adopt, self._receive_buffer = adopt, receive_buffer
         self._threads: list[threading.Thread] = []
         self._accepts: threading.Thread | None = None
-        self._open: set[socket.socket] = set()  # copies: a thread may hand its own to TLS
         self._fillers: list[socket.socket] = []
         self._keeper = self._bound(port)  # it keeps the port while nobody listens there
         self.port: int = self._keeper.getsockname()[1]
@@ -65,14 +64,6 @@ class Listener:
         self._keeper.close()
         if self._accepts:
             self._accepts.join(_SECONDS)
-
-    def cut(self) -> None:
-        """End all connections, and wait for their threads; there will be no more."""
-        self.end()
-        for one in tuple(self._open):
-            with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-        self.join()
 
     def join(self) -> None:
         """Wait until the threads of all connections have ended."""
@@ -131,14 +122,11 @@ class Listener:
         except OSError:  # it is gone already
             client.close()
         else:
-            copy = client.dup()
-            self._open.add(copy)
-            self._start(self._serve, client, copy, serve)
+            self._start(self._serve, client, serve)
 
-    def _serve(self, client: socket.socket, copy: socket.socket, serve: Callable[[], None]) -> None:
-        with client, copy, contextlib.suppress(OSError):
+    def _serve(self, client: socket.socket, serve: Callable[[], None]) -> None:
+        with client, contextlib.suppress(OSError):
             serve()
-        self._open.discard(copy)
 
 
 def connect(to: tuple[str, int]) -> socket.socket:
