@@ -7,9 +7,10 @@
  * the TLS handshake completes, and the server answers a NULL call over TLS, which alone shows that
  * it accepts the client's certificate. The owner's calls are sent only then, so never in clear.
  *
- * Ciphertext lies in two buffers of our own, so that one system call moves many records. Functions
- * return 0 or a count, or a negative errno: -EAGAIN if no data can be moved now, any other if the
- * session has failed, with details in `why`, if there are any.
+ * Ciphertext lies in two buffers of our own, so that one system call moves many records. What works
+ * on the session (all before the part "with the kernel") returns 0 or a count, or a negative errno:
+ * -EAGAIN if no data can be moved now, any other if the session has failed, with details in `why`,
+ * if there are any. Of these tls_read() alone waits, where it is told to.
  */
 #include "transport/tls.h"
 
@@ -367,8 +368,9 @@ static int handshake(struct tls *tls)
 
 /*
  * Hands the session to the kernel, right after the handshake. 0: the socket now sends and receives
- * plaintext. -ENOTSUP, with a reason in `why`, -ENOTCONN (see ktls_begin()), or -EBUSY (data was
- * already received): the session stays as it was. Another negative errno: it has failed.
+ * plaintext, and tls_write() and tls_read() must not be used any more. -ENOTSUP, with a reason in
+ * `why`, -ENOTCONN (see ktls_begin()), or -EBUSY (data was already received): the session stays as
+ * it was. Another negative errno: it has failed.
  */
 static int to_kernel(struct tls *tls)
 {
