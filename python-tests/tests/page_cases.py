@@ -458,6 +458,10 @@ def _latency() -> dict[str, Summary]:
 
     late = {"20000": 20000}
     doubtful = Parts({}, {"900000": 1}, {"100001": 1})
+    few = changed(
+        one, _arrived, arrivals=part("arrivals", lag=late),
+        read=part("read", response={"100000": 19}),
+    )  # fmt: skip
     unheld = changed(
         one_latency(), lambda cell: cell.factors["load"] == 80 and cell.repeat > 1,
         arrivals=part("arrivals", sustained=False),
@@ -491,9 +495,9 @@ def _latency() -> dict[str, Summary]:
         "which is no doubt where the depth was used up": changed(
             one, _arrived, arrivals=part("arrivals", lag=late, full=0.6)
         ),
-        "nor where they are too few for a median": changed(
-            one, _arrived, arrivals=part("arrivals", lag=late),
-            read=part("read", response={"100000": 19})),
+        "nor where they are too few for a median": few,
+        "which two may tell, too": _joined(
+            only(one, lambda cell: cell.factors["load"] == 120), two(few)),
     }  # fmt: skip
 
 

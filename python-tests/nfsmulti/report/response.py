@@ -86,7 +86,7 @@ def _headline(group: Sequence[Curve]) -> str:
     best = _best(group)
     found, slo = best.limit, best.slo
     if not found:
-        held = any(map(best.sustained, best.loads))
+        held = any(one.sustained(load) for one in group for load in one.loads)
         why = "too few I/Os for a percentile (--runtime)" if held else "no load was sustained"
         return f"No response to tell: {why}."
     us = f"p{slo.percent:g} is {_ms(found.us)} ms"
