@@ -233,8 +233,7 @@ def _watched(
                 raise HarnessError(why)
             # It counts from their first I/O. A job that is killed before is one that fio still
             # holds at its start; fio waits for it for ever at its end, in pthread_cond_destroy().
-            late = watch.seconds_of_io(sampler.folder) - spec.seconds
-            if spec.patience and late > spec.patience:
+            if spec.patience and watch.seconds_of_io(sampler.folder) > spec.seconds + spec.patience:
                 _kill_jobs(process)
             if passed > limit:
                 raise HarnessError(f"fio did not end within {limit:.0f} s")
