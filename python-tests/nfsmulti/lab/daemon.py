@@ -81,9 +81,10 @@ class Daemon:
         return HarnessError(f"{what}; {last_words(self.said(), lines=_LINES)}")
 
     def said(self) -> str:
-        """Return what it has said."""
-        files = dict.fromkeys((self.output, self.log))
-        return "\n".join(file.read_text(errors="replace") for file in files if file.exists())
+        """Return what it has said since it was started."""
+        words = [self.output.read_bytes()] if self.output.exists() else []
+        words += [self.logged()] if self.log != self.output else []
+        return b"\n".join(words).decode(errors="replace")
 
     def stop(self) -> None:
         """End it with SIGTERM, as an administrator would."""

@@ -286,8 +286,8 @@ class Lab:
         for program in ("ganesha.nfsd", *network, *rpcbind, *nft, *realm, *tls):
             find(program)
         with contextlib.ExitStack() as undo:
-            undo.callback(self.stop)
             self._claim()
+            undo.callback(self.stop)
             if not self.config.local:
                 self.network.create(self.config.addresses)
                 self.limit(self.config.limits)
