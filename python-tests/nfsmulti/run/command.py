@@ -83,16 +83,16 @@ def _check(given: Mapping[str, Any]) -> None:
             raise HarnessError(f"{_named(name)} needs a --pool: it is for servers of yours")
     if "discard" in given:
         _check_discard(given)
-    if given.get("restart") == OWN_SERVER and "pool" in given:
-        raise HarnessError(
-            "--restart needs a command", "--restart 'ssh nas systemctl restart nfs-server'"
-        )
     if "absent" in given and "restart" not in given:
         raise HarnessError("--absent needs --restart", "give --restart too")
     if "resume" in given and (words := _named(*(one for one in given if one not in _BESIDE))):
         raise HarnessError(  # its plan says what it is
             f"--resume continues a run as it began: {words} cannot change that",
             f"leave out {words}, or start another run without --resume",
+        )
+    if given.get("restart") == OWN_SERVER and "pool" in given:
+        raise HarnessError(
+            "--restart needs a command", "--restart 'ssh nas systemctl restart nfs-server'"
         )
 
 
