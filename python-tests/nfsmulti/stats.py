@@ -130,7 +130,8 @@ class Ratio:
 
         effect = abs(math.log(self.value / limit)) / self.spread
         for n in range(max(FEWEST, self.n + 1), MOST_REPEATS + 1):
-            if special.nctdtr(n - 1, effect * math.sqrt(n), _student(n - 1)) <= 1 - _POWER:
+            missed = special.nctdtr(n - 1, effect * math.sqrt(n), _student(n - 1))
+            if not missed > 1 - _POWER:  # where it is next to 0, some versions give NaN
                 return n
         return MOST_REPEATS + 1
 

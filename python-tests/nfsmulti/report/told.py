@@ -121,8 +121,8 @@ class Run:
         return cells.pooled_ms(self.at(levels), measure)
 
     def text(self, measure: str, levels: Levels | None) -> str:
-        """Write its mean with its unit."""
-        if levels is None:
+        """Write its mean with its unit; of no levels there is none."""
+        if not levels:
             return MISSING
         unit = measure.rpartition(" ")[2].removesuffix("/op")
         return texts.mean(self.sample(measure, levels), unit)
