@@ -90,7 +90,9 @@ def main(build: Path, numbers: Sequence[int]) -> int:
     missed = 0
     with tempfile.TemporaryDirectory() as folder:
         source, work = Path(folder, "source"), Path(folder, "source/build")
-        shutil.copytree(_ROOT, source, ignore=shutil.ignore_patterns("build", ".git"))
+        users_runs = "[0-9]*T[0-9]*Z*"  # in results/, beside the reference runs
+        left_out = shutil.ignore_patterns("build", ".git", users_runs)
+        shutil.copytree(_ROOT, source, ignore=left_out)
         headers = f"-DFIO_HEADERS_DIR={build / 'fio-headers'}"
         configure = ["cmake", "-S", str(source), "-B", str(work), headers]
         subprocess.run(configure, check=True, capture_output=True)
