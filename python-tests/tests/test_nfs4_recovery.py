@@ -96,7 +96,7 @@ def _next_session(status: Status4, told: int, times: int) -> Case:
         # Also that of names, which rest for longer than a soft call may take.
         "time runs from when a call is sent": case(
             on((Nfs4.WRITE, Nfs4.CLOSE), Answer(delay=0.3)),
-            **_VERIFIED, size="32k", timeo=60, retrans=0, soft=1, iodepth=1, quiet=True,
+            version=4, timeo=30, retrans=0, soft=1, iodepth=1, quiet=True,
         ),
         # Twice by each of those; others are in test_scenarios_nfs4.py.
         "asked to wait": case(
@@ -192,7 +192,7 @@ def test_a_slot_table_that_shrinks_and_grows(job: Run) -> None:
 
 # --- refusals ---
 
-_TOO_SOON: Options = {"timeo": 10, "retrans": 0}
+_SOON: Options = {"timeo": 60, "retrans": 0, "env": _QUICK}  # 6 s: one by that clock
 _ID_ZERO = Answer(act=False, results=xdr(0, Hyper(0), 1, 0x10000, 0, Hyper(0), b"a", b"a", 0))
 
 
@@ -239,7 +239,7 @@ _REFUSED_DATA: dict[str, Hook] = {
 
 @runs(
     {
-        words: case(hook, version=4, **_TOO_SOON, soft=1, env=_QUICK, error=None, expected=words)
+        words: case(hook, version=4, **_SOON, soft=1, error=None, expected=words)
         for words, hook in {
             **_REFUSED,
             **{words: _from_data(hook) for words, hook in _REFUSED_DATA.items()},
@@ -349,7 +349,7 @@ def test_an_open_that_no_slot_is_left_for_gets_another_session(client: FioRunner
 
         server.hooks.append(hook)
         options: Options = {"trunking": "session", "spread": "roundrobin", "iodepth": 2}
-        client.well(pool=server.pool(version=4), env=_QUICK, **_TOO_SOON, **options)
+        client.well(pool=server.pool(version=4), timeo=10, retrans=0, **options)
         calls = server.calls(Nfs4.WRITE)
         first = [call for call in calls if call.session == calls[0].session]
         assert {(call.slot, call.server[0]) for call in first} == set(enumerate(TWO_ADDRESSES))
