@@ -42,27 +42,36 @@ def faults(words: str, *, brief: bool, listed: bool, results: Path | None) -> No
     if words and not found:
         raise _unknown(words)  # pytest's -k '' would choose all
     chosen = ["-k", " and ".join(found)] if found else []
-    part = testrun.Part("faults", "not full" if brief else "", testrun.files(*_FILES))
+    files = testrun.files(*_FILES)
+    here = testrun.Part(
+        "faults", "not kernel_lab and not full" if brief else "not kernel_lab", files
+    )
+    parts = [here] if brief else [here, testrun.Part("faults-guest", "kernel_lab", files)]
     if listed:
-        done = run(part.command([*chosen, "--collect-only", "-q"]), timeout=60)
+        every = testrun.Part("faults", "not full" if brief else "", files)
+        done = run(every.command([*chosen, "--collect-only", "-q"]), timeout=60)
         names = [line.split("::", 1)[1] for line in done.stdout.splitlines() if "::" in line]
         if not names:
             raise _unknown(words)
         print(*(_CELL.sub(r"\1", name) for name in names), sep="\n")
         return
-    begun, status = datetime.now(UTC), None
+    begun, statuses = datetime.now(UTC), set[int | None]()
+    ended: list[_Ended] = []
     with own_folder(results, RESULTS / "faults") as folder:
         try:
-            with testrun.under_way(part, [*chosen, "-q", "-r", "N"]) as process:
-                status = process.wait()
+            for part in parts:
+                part.junit.unlink(missing_ok=True)
+            for part in parts:
+                with testrun.under_way(part, [*chosen, "-q", "-r", "N"]) as process:
+                    statuses.add(process.wait())
         finally:
-            cases = [*ET.parse(part.junit).iter("testcase")] if part.junit.exists() else []
-            ended = [_Ended.read(case) for case in cases]
+            left = [part.junit for part in parts if part.junit.exists()]
+            ended += [_Ended.read(one) for file in left for one in ET.parse(file).iter("testcase")]
             if ended:
                 _write(folder / "report.md", begun, ended)
-    if status == testrun.NONE_CHOSEN:
+    if statuses == {testrun.NONE_CHOSEN}:
         raise _unknown(words)
-    if status not in (0, 1) or not ended:
+    for status in statuses - {0, 1, testrun.NONE_CHOSEN}:
         raise HarnessError(f"pytest ended with status {status}, and {len(ended)} tests ran")
     sys.exit(any(one.trouble for one in ended))
 

@@ -42,10 +42,13 @@ def ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ends:
     def end(*cases: ET.Element, status: int | type[BaseException] = 0) -> tuple[str, ...]:
         def under_way(part: testrun.Part, _: Sequence[str]) -> MagicMock:
             suite = ET.Element("testsuite")
-            suite.extend(cases)
-            ET.ElementTree(suite).write(part.junit)
+            in_guest = part.marks == "kernel_lab"
+            suite.extend(one for one in cases if ("rdma" in one.get("name", "")) == in_guest)
+            if len(suite):
+                ET.ElementTree(suite).write(part.junit)
             pytest = MagicMock()
-            pytest.__enter__.return_value.wait.side_effect = [status]
+            ending = status if len(suite) else testrun.NONE_CHOSEN
+            pytest.__enter__.return_value.wait.side_effect = [ending]
             return pytest
 
         if cases:
