@@ -44,8 +44,7 @@ pytestmark = pytest.mark.sanitized
 
 _DEPTH = 8  # of the job
 _DATA_SESSION = 3  # its first CREATE_SESSION for data: names have theirs before
-_QUICK = {"NFSMULTI_TEST_CLOCK": "6"}  # the clock of what waits for many seconds
-_VERIFIED = {"version": 4, "verify": "crc32c", "end_fsync": 1, "env": _QUICK}
+_VERIFIED = {"version": 4, "verify": "crc32c", "end_fsync": 1}
 _TURNS: Options = {"nconnect": 2, "spread": "roundrobin"}
 # Two connections on each path, and all of them in use.
 _ALL: Options = {"rw": "randwrite", "verify": "crc32c", **_TURNS}
@@ -192,7 +191,7 @@ def test_a_slot_table_that_shrinks_and_grows(job: Run) -> None:
 
 # --- refusals ---
 
-_SOON: Options = {"timeo": 60, "retrans": 0, "env": _QUICK}  # 6 s: one by that clock
+_TOO_SOON: Options = {"timeo": 10, "retrans": 0}
 _ID_ZERO = Answer(act=False, results=xdr(0, Hyper(0), 1, 0x10000, 0, Hyper(0), b"a", b"a", 0))
 
 
@@ -239,7 +238,7 @@ _REFUSED_DATA: dict[str, Hook] = {
 
 @runs(
     {
-        words: case(hook, version=4, **_SOON, soft=1, error=None, expected=words)
+        words: case(hook, version=4, **_TOO_SOON, soft=1, error=None, expected=words)
         for words, hook in {
             **_REFUSED,
             **{words: _from_data(hook) for words, hook in _REFUSED_DATA.items()},
@@ -349,7 +348,7 @@ def test_an_open_that_no_slot_is_left_for_gets_another_session(client: FioRunner
 
         server.hooks.append(hook)
         options: Options = {"trunking": "session", "spread": "roundrobin", "iodepth": 2}
-        client.well(pool=server.pool(version=4), timeo=10, retrans=0, **options)
+        client.well(pool=server.pool(version=4), **_TOO_SOON, **options)
         calls = server.calls(Nfs4.WRITE)
         first = [call for call in calls if call.session == calls[0].session]
         assert {(call.slot, call.server[0]) for call in first} == set(enumerate(TWO_ADDRESSES))
