@@ -299,7 +299,8 @@ _late = partial(case, _LATE[Nfs.COMMIT], quiet=True, env=_QUICK)
             **_FOR_LONG,
             exitall=1,
         ),
-        "steadystate": _late(**_FOR_LONG, steadystate="iops:90%", steadystate_duration=1),
+        # A second, in which it has to begin.
+        "steadystate": _late(**_FOR_LONG, steadystate="iops:90%", steadystate_duration=6),
         **{
             procedure.name: case(_LATE[procedure], **options, quiet=True, env=_QUICK)
             for procedure, options in _SLOW.items()
