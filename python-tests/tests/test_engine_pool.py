@@ -6,16 +6,19 @@ refused is in test_options.py, reserved ports are in test_refusals.py. Places ha
 connection c of a job lies on the c mod P-th of the paths that the job uses.
 """
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from conftest import FioRunner
-from engine_helpers import PATHS, Place, Traced, done, refused, sections
+from conftest import FioRunner, needs_privileges
+from engine_helpers import PATHS, Place, Traced, done, eventually, refused, sections
 
 from jobs import Fio
 from nfsmulti.fiorun import Engine, Option
 from nfsmulti.lab import Lab
+from nfsmulti.paths import PYTHON_TESTS
+from nfsmulti.processes import Process, run
 
 _JOB: dict[str, Option] = {"rw": "read", "bs": "4k", "size": "64k"}
 _ADDRESSES = [f"10.77.0.{number}" for number in range(1, PATHS + 1)]
@@ -151,6 +154,30 @@ def hosts(lab: Lab, engine: Engine, tmp_path: Path) -> FioRunner:
     script = 'mount --bind "$0" /etc/hosts; exec "$@"'
     enter = [*lab.command(["unshare", "--mount", "--"]), "sh", "-ec", script, str(file)]
     return FioRunner(Fio(engine, enter, lab.environment), lab.pool, tmp_path / "h")
+
+
+_SERVE = """
+import signal
+from servers.scripted import ScriptedServer
+with ScriptedServer(addresses=["::"], nfs_port=2049, mount_port=2050):
+    signal.pause()
+"""
+
+
+def test_a_link_local_address(client: FioRunner) -> None:
+    """With its zone; the server is one of a network of its own."""
+    needs_privileges()
+    script = f"""\
+ip link set lo up
+ip address add fe80::1/64 dev lo
+exec {sys.executable} -c '{_SERVE}'
+"""
+    path = {"PYTHONPATH": str(PYTHON_TESTS)}
+    with Process(["unshare", "--net", "--", "sh", "-ec", script], env=path) as network:
+        enter = ["nsenter", f"--target={network.pid}", "--net", "--"]
+        eventually(lambda: ":2050" in run([*enter, "ss", "-Hltn"], timeout=60).stdout)
+        for version in ("mountport=2050", "version=4.1"):
+            client.well(pool=f"nfs://[fe80::1%lo]/export?nfsport=2049&{version}", enter=enter)
 
 
 def test_name_with_several_addresses(exported: Place, hosts: FioRunner) -> None:
