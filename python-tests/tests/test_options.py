@@ -363,7 +363,7 @@ def test_programs_that_are_not_registered(engine: Engine, tmp_path: Path) -> Non
 
 
 def test_options_that_fio_refuses(mounted: Place) -> None:
-    """Those of the engine; fio does so by their declarations."""
+    """Most are the engine's; fio does so by their declarations."""
     options: dict[str, tuple[Option, str]] = {
         "pool": ("", "failed parsing pool="),
         "nconnect": (257, "nconnect: max value out of range"),
@@ -374,6 +374,9 @@ def test_options_that_fio_refuses(mounted: Place) -> None:
         "namespace": ("rdma", "namespace>: it is gone: names always go over TCP; leave it out"),
         "hold_writes": ("all", "hold_writes"),
         "gss_context": ("job", "each connection has a context of its own; leave it out"),
+        # fio's own:
+        "file_append": (1, "append"),
+        "io_submit_mode": ("offload", "offload"),
     }
     job: FioOptions = {
         "rw": "write",
