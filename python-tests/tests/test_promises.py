@@ -7,7 +7,7 @@ Calls sent again, failover and durability are scenarios: test_scenarios*.py.
 import errno
 import signal
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from itertools import cycle
 from pathlib import Path
@@ -187,9 +187,8 @@ _SIGNALLED: list[tuple[str, Options]] = [
 ]
 
 
-@pytest.mark.timing
-def test_signals_end_hard_jobs_within_5_seconds(client: FioRunner, within: Within) -> None:
-    """All at once, since they only wait: without using the processor until then."""
+def _signal_all(client: FioRunner, limit: AbstractContextManager[None]) -> None:
+    """End these jobs at once, which only wait until then: without using the processor."""
     with ExitStack() as stack:
         running = list[FioProcess]()
         for name, options in _SIGNALLED:
@@ -201,13 +200,24 @@ def test_signals_end_hard_jobs_within_5_seconds(client: FioRunner, within: Withi
         assert running[0].wait(1.0) is None
         for what, process, seconds in zip(_SIGNALLED, running, before, strict=True):
             assert cpu_seconds(process.pid) - seconds < 0.5, f"{what}: it spins"
-        with within(5.0):
+        with limit:
             for number, process in zip(cycle((signal.SIGINT, signal.SIGTERM)), running):
                 process.signal(number)
             for process in running:
                 process.wait(SECONDS)
         for process in running:
             _gave_up(client.finish(process))
+
+
+@pytest.mark.timing
+def test_signals_end_hard_jobs_within_5_seconds(client: FioRunner, within: Within) -> None:
+    _signal_all(client, within(5.0))
+
+
+@pytest.mark.full
+def test_signals_end_hard_jobs(client: FioRunner) -> None:
+    """Also with AddressSanitizer, under which nothing is timed."""
+    _signal_all(client, nullcontext())
 
 
 def _stop_at(*procedures: Procedure) -> Callable[[ScriptedServer, FioProcess], None]:
@@ -270,7 +280,7 @@ def test_a_job_that_is_forked_while_a_thread_sets_its_files_up(job: Run) -> None
     job(keep, arguments=jobs, **READING, create_serialize=0)
 
 
-_RUNTIME: Options = {"runtime": 1, "time_based": 1, "rate_iops": 50}
+_RUNTIME: Options = {"runtime": 6, "time_based": 1, "rate_iops": 50}
 _TO_ITS_END: Options = {**_RUNTIME, "rate_iops": 0, "thinktime": 20000}
 _FOR_LONG: Options = {**_TO_ITS_END, "runtime": 300}
 # The clock of these jobs is six times as fast: it is 6 s late for them.
@@ -281,7 +291,7 @@ _LATE: dict[Procedure, Hook] = {
 }
 _SLOW: dict[Procedure, Options] = {
     Nfs.READ: {**_RUNTIME, **READING, "iodepth": 1},
-    Nfs.CREATE: {"runtime": 1, "metadata": 1, "bs": 1, "size": 8, "iodepth": 1},
+    Nfs.CREATE: {"runtime": 6, "metadata": 1, "bs": 1, "size": 8, "iodepth": 1},
 }
 _READS_FAIL = on(Nfs.READ, Answer(status=Status.IO))
 _THEN_READS_FAIL = on(Nfs.WRITE, Answer(do=lambda server: server.hooks.append(_READS_FAIL)), nth=9)
