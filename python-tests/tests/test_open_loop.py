@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 from engine_c import CData, ffi, text, zeros
 from engine_helpers import Place, catches, done, ends, eventually, said, sections, stderr_of
-from scipy import stats
 from scripted_jobs import Options, Run, undisturbed
 
 from nfsmulti.fiorun import ArrivalStats, FioReport, FioResult, Option
@@ -85,12 +84,16 @@ def test_when_the_clock_is_looked_at_changes_nothing(testlib: CData) -> None:
 
 def test_poisson_gaps_are_exponential(testlib: CData) -> None:
     """By their distribution, and without a memory: neighbours tell nothing of each other."""
+    from scipy import stats  # takes a second to load
+
     gaps = [b - a for a, b in pairwise(Clock(testlib, 2000).take(100_000))]
     assert stats.kstest(gaps, "expon", args=(0, _SEC / 2000)).pvalue > 0.01
     assert abs(stats.pearsonr(gaps[1:], gaps[:-1])[0]) < 0.01
 
 
 def test_fixed_gaps_are_equal_and_jobs_not_in_step(testlib: CData) -> None:
+    from scipy import stats  # takes a second to load
+
     clocks = [Clock(testlib, 1000, fixed=True, seed=seed) for seed in range(200)]
     phases = [clock.take(1)[0] for clock in clocks]
     assert stats.kstest(phases, "uniform", args=(0, _SEC / 1000)).pvalue > 0.01

@@ -136,13 +136,14 @@ def _hanging_job(name: str, server: ScriptedServer, **options: Option) -> Option
 
 def _until_it_hangs(server: ScriptedServer, process: FioProcess) -> None:
     """Wait for the call that is not answered any more, and some time for fio to wait on."""
-    eventually(lambda: server.calls(Nfs.COMMIT) or _past_the_answered(server))
+    eventually(lambda: _hangs(server))
     assert process.wait(0.3) is None
 
 
-def _past_the_answered(server: ScriptedServer) -> bool:
-    unanswered_commit = server.hooks[-1] is _HANGING["COMMIT unanswered"]
-    return not unanswered_commit and len(server.calls(*DATA, *DATA4)) > 4
+def _hangs(server: ScriptedServer) -> bool:
+    if server.hooks[-1] is _HANGING["COMMIT unanswered"]:
+        return len(server.calls(Nfs.COMMIT)) > 0
+    return len(server.calls(*DATA, *DATA4)) > 4
 
 
 def _gave_up(result: FioResult) -> None:
@@ -190,12 +191,13 @@ _SIGNALLED: list[tuple[str, Options]] = [
 def _signal_all(client: FioRunner, limit: AbstractContextManager[None]) -> None:
     """End these jobs at once, which only wait until then: without using the processor."""
     with ExitStack() as stack:
-        running = list[FioProcess]()
-        for name, options in _SIGNALLED:
-            server = stack.enter_context(_hanging_server(name))
-            job = client.start(**_hanging_job(name, server, **options))
-            running.append(stack.enter_context(job))
-            _until_it_hangs(server, running[-1])
+        servers = [stack.enter_context(_hanging_server(name)) for name, _ in _SIGNALLED]
+        running = [
+            stack.enter_context(client.start(**_hanging_job(name, server, **options)))
+            for server, (name, options) in zip(servers, _SIGNALLED, strict=True)
+        ]
+        for server in servers:
+            eventually(partial(_hangs, server))
         before = [cpu_seconds(process.pid) for process in running]
         assert running[0].wait(1.0) is None
         for what, process, seconds in zip(_SIGNALLED, running, before, strict=True):

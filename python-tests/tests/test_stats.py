@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from nfsmulti import texts
 from nfsmulti.report import cells, measures
@@ -48,6 +47,8 @@ def test_mean_variation_and_interval() -> None:
 
 
 def test_paired_ratio_is_of_pairs_with_students_interval() -> None:
+    from scipy import stats  # takes a second to load
+
     ratio = Ratio.paired([1, 2, 3], [2, 4, 6])
     assert ratio == Ratio(0.5, 0.5, 0.5, 0, 3, 0)
     assert ratio.text == "0.50 (0.50 to 0.50)"
@@ -206,6 +207,8 @@ def _welch(over: Sequence[float], under: Sequence[float]) -> Ratio:
 
 
 def test_unpaired_ratio_against_scipys_welch() -> None:
+    from scipy import stats
+
     a, b = (3.1, 3.3, 2.9, 3.0), (2.0, 2.2, 2.6)
     ratio = _welch(a, b)
     assert ratio.value == pytest.approx(stats.gmean(a) / stats.gmean(b))

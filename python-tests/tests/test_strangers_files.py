@@ -2,6 +2,7 @@
 """Folders of runs that somebody else has made: read within limits, never written through."""
 
 import copy
+import functools
 import json
 import lzma
 import os
@@ -44,10 +45,15 @@ def _changed(old: str, new: str) -> Callable[[Path], object]:
     return change
 
 
-def _packed(data: bytes) -> Callable[[Path], object]:
+@functools.cache
+def _bomb() -> bytes:
+    return lzma.compress(b"[" * (129 << 20), preset=0)
+
+
+def _packed(size: int | None = None) -> Callable[[Path], object]:
     def change(file: Path) -> None:
         file.unlink()
-        file.with_name(f"{FILE}.xz").write_bytes(data)
+        file.with_name(f"{FILE}.xz").write_bytes(_bomb()[:size])
 
     return change
 
@@ -57,10 +63,9 @@ def _fifo(file: Path) -> None:
     os.mkfifo(file)
 
 
-_BOMB = lzma.compress(b"[" * (129 << 20), preset=0)
 _BROKEN = {
-    "unpacks to more": (_packed(_BOMB), "holds more than 128 MiB"),
-    "packed and cut": (_packed(_BOMB[:900]), "ended before"),
+    "unpacks to more": (_packed(), "holds more than 128 MiB"),
+    "packed and cut": (_packed(900), "ended before"),
     "lists in lists": (lambda file: file.write_text("[" * 100_000), "in each other"),
     "deep in a member": (_changed('"kind": ', f'"x": {"[" * 90 + "]" * 90}, "kind": '), "in each"),
     "a FIFO": (_fifo, "no regular file"),
