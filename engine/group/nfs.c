@@ -399,6 +399,7 @@ static void nfs_names(const struct conn *conn, char *local, char *remote)
 static void nfs_trouble(const struct conn *conn, char *text)
 {
 	const struct rpc_client *rpc = rpc_of(conn);
+	const struct outages *outages = &conn->counters.outages;
 	const char *refusal = client_refusal(rpc);
 
 	if (refusal)
@@ -406,7 +407,7 @@ static void nfs_trouble(const struct conn *conn, char *text)
 			 "refused (%s): use fewer clients, or wait until the server's grace "
 			 "period is over",
 			 refusal);
-	else if (!conn->counters.outages.up)
+	else if (!outages->up || !outages_over(outages)) /* up again, and nothing answered */
 		snprintf(text, CONN_TROUBLE,
 			 "connection lost (%s): see whether the server runs, and takes more "
 			 "connections",

@@ -353,19 +353,23 @@ def test_a_server_that_answers_no_client_is_told(clients: Run) -> None:
 
 
 def test_why_clients_are_not_served_is_told(clients: Run) -> None:
-    """A line for each cause: one gets no reply, one is put off, one's connections are closed."""
-    closed: list[object] = []
+    """A line for each cause: one gets no reply, one is put off, one has lost its connection.
+
+    The last one's new connection gets no reply, either.
+    """
+    lost: list[int] = []
 
     def hinder(call: Call) -> Answer | None:
-        machine, reads = call.credentials.machine, call.procedure is Nfs4.READ
-        if machine == "m2" and (reads or closed):
-            closed.append(True)
-            return Answer(reply=False, end="reset")
-        answers = {"m0": NEVER, "m1": Answer(status=Status4.DELAY)}
-        return answers.get(machine) if reads else None
+        machine = call.credentials.machine
+        if call.procedure is not Nfs4.READ or machine == "m3":
+            return None
+        if machine == "m2":
+            lost.append(call.connection)
+            return NEVER if call.connection != lost[0] else Answer(reply=False, end="reset")
+        return NEVER if machine == "m0" else Answer(status=Status4.DELAY)
 
     def during(server: ScriptedServer, process: FioProcess) -> None:
-        server.wait_for(lambda: len(server.calls(Nfs4.READ)) > 4 and len(closed) > 1)
+        server.wait_for(lambda: len(server.calls(Nfs4.READ)) > 4 and len(set(lost)) > 1)
         process.signal(signal.SIGTERM)
 
     outcome = clients(hinder, during=during, iodepth=4)
