@@ -28,3 +28,19 @@
 
 /* The function that one of the same name stands before. */
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+
+static inline in_port_t port_of(int fd)
+{
+	struct sockaddr_in local = {0};
+
+	getsockname(fd, (struct sockaddr *)&local, &(socklen_t){sizeof(local)});
+	return ntohs(local.sin_port);
+}
+
+static inline int is_tcp(int fd)
+{
+	int protocol = 0;
+
+	getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &(socklen_t){sizeof(protocol)});
+	return protocol == IPPROTO_TCP;
+}

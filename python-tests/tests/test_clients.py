@@ -25,6 +25,7 @@ from scripted_jobs import (
     Run,
     go,
 )
+from stand_ins import CONNECT, fails
 
 from jobs import Fio
 from nfsmulti.bench.sink import Sink
@@ -270,32 +271,15 @@ def test_clients_leave_a_server_in_its_grace_period(clients: Run) -> None:
     assert outcome.server.kept().clients == 0
 
 
-# A machine that has no port for a connection, by the number of those before it.
-_NO_PORT = """
-int connect(int fd, const struct sockaddr *to, socklen_t length)
-{
-	static int calls;
-	int type = 0;
-
-	getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &(socklen_t){sizeof(type)});
-	if (to->sa_family == AF_INET && type == SOCK_STREAM && fails(calls++)) {
-		errno = EADDRNOTAVAIL;
-		return -1;
-	}
-	return REAL(connect)(fd, to, length);
-}
-"""
-
-
-def _no_port(fails: str) -> str:
-    """Return that machine, where connections fail whose number `n` is such."""
-    return f"static int fails(int n) {{ return {fails}; }}\n{_NO_PORT}"
+def _no_port(fails_at: str) -> str:
+    """Return a machine that has no port for some connections, by the number of those before."""
+    return fails(CONNECT, f"is_tcp(fd) && {fails_at}", "EADDRNOTAVAIL")
 
 
 @pytest.mark.parametrize("source", ["this machine's address", "127.0.0.9"])
 def test_a_machine_without_ports_takes_fewer_clients(clients: Run, source: str) -> None:
     url = {"localaddr": source} if source[0].isdigit() else {}
-    no_port = _no_port("n >= 40")
+    no_port = _no_port("calls++ >= 40")
     outcome = clients(version=3, nclients=64, before=no_port, url=url)
     opening, served = outcome.said()
     server = f"127.0.0.1:{outcome.server.nfs_port}"
@@ -383,24 +367,13 @@ def test_why_clients_are_not_served_is_told(clients: Run) -> None:
 # --- what is due, by deadlines ---
 
 
-# No SYN of the second connection or a later one is answered: a listening socket waits for ever.
-_NO_ANSWER = """
-int connect(int fd, const struct sockaddr *address, socklen_t length)
-{
-	static atomic_int connections;
-
-	if (address->sa_family != AF_INET || !connections++)
-		return REAL(connect)(fd, address, length);
-	listen(fd, 1);
-	errno = EINPROGRESS;
-	return -1;
-}
-"""
-
-
 def test_a_job_whose_first_connect_is_not_answered_ends_soon(clients: Run) -> None:
-    """Also with reconnect=linux, whose later ones may take 90 s."""
-    outcome = clients(nclients=1, before=_NO_ANSWER, reconnect="linux", iodepth=1)
+    """Also with reconnect=linux, whose later ones may take 90 s.
+
+    No SYN of the second connection or a later one is answered: a listening socket waits for ever.
+    """
+    no_answer = fails(CONNECT, "is_tcp(fd) && calls++ && !listen(fd, 1)", "EINPROGRESS")
+    outcome = clients(nclients=1, before=no_answer, reconnect="linux", iodepth=1)
     assert any("cannot connect to port" in line for line in outcome.said())
     assert outcome.result.status == 1
 
@@ -410,7 +383,7 @@ def test_clients_that_cannot_return_are_told_of_in_a_few_lines(clients: Run) -> 
 
     Of the connections behind the first 24, two fail, and one succeeds; a client tries two ports.
     """
-    no_port = _no_port("n >= 24 && (n + 1) % 3")
+    no_port = _no_port("calls++ >= 24 && calls % 3")
     hooks = (
         on(Nfs.READ, Answer(do=ScriptedServer.reset_connections), nth=16),
         on(Nfs.READ, NEVER, first=15),

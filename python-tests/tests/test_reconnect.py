@@ -8,6 +8,7 @@ import pytest
 from conftest import FioRunner, needs_privileges
 from engine_helpers import done, refused, said
 from scripted_jobs import BLOCKS, TWO_ADDRESSES, Options, Run
+from stand_ins import BIND, CONNECT, EPOLL_CTL, clock_ahead, fails
 
 from nfsmulti.lab.tls import Certificates
 from servers.scripted import DATA, DATA4, Answer, Call, Mount, Nfs, ScriptedServer, Status, on
@@ -69,21 +70,6 @@ def test_a_path_that_takes_no_connection_for_data(job: Run) -> None:
 
 # --- connections that cannot be had ---
 
-# A kernel that takes the first connections, and then refuses the next few.
-_FULL = """\
-int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
-{
-	static atomic_int added;
-	int number = operation == EPOLL_CTL_ADD ? ++added : 0;
-
-	if (number > CONNECTIONS && number <= CONNECTIONS + FAILURES) {
-		errno = ENOSPC;
-		return -1;
-	}
-	return (int)syscall(SYS_epoll_ctl, epoll, operation, fd, event);
-}
-"""
-
 
 @pytest.mark.parametrize(
     ("connections", "failures"), [(_TURNS, 4), ({"nclients": 2}, 1 << 20)], ids=["again", "never"]
@@ -93,7 +79,8 @@ def test_a_connection_that_epoll_does_not_take(
 ) -> None:
     """It is asked again. Replies are seen long before timeo, when calls would be sent again."""
     lost = on(Nfs.WRITE, Answer(reply=False, end="reset"), nth=5)
-    full = _FULL.replace("CONNECTIONS", "2").replace("FAILURES", str(failures))
+    beyond = f"operation == EPOLL_CTL_ADD && calls++ >= 2 && calls <= 2 + {failures}"
+    full = fails(EPOLL_CTL, beyond, "ENOSPC")
     ran = job(lost, before=full, iodepth=2, timeo=20, **connections)
     assert "cannot add a connection to epoll: No space left" in ran.result.messages
     assert len(ran.calls(Nfs.WRITE)) == BLOCKS + 1
@@ -119,12 +106,6 @@ def test_all_jobs_share_one_answer_of_mount(job: Run, thread: int) -> None:
     assert len(job(numjobs=8, thread=thread).calls(Mount.MNT)) == 1
 
 
-def test_mount_is_asked_anew_where_its_answer_is_stale(job: Run) -> None:
-    """The job asks for the limits of the root that fio has got before it."""
-    stale = on(Nfs.FSINFO, Answer(status=Status.STALE), nth=2)
-    assert len(job(stale).calls(Mount.MNT)) == 2
-
-
 def test_localaddr_is_not_mounts(client: FioRunner, server: ScriptedServer) -> None:
     """Of which the line tells where MOUNT is refused."""
     server.hooks.append(on(Mount.MNT, Answer(status=Status.ACCES)))
@@ -132,7 +113,7 @@ def test_localaddr_is_not_mounts(client: FioRunner, server: ScriptedServer) -> N
     assert "localaddr" not in refused(client(pool=server.pool()))
 
 
-# A machine whose reserved ports are all taken, for as many tries as are told; and then it is later.
+# All jobs count the tries at reserved ports, of which 512 are taken.
 _TAKEN = """\
 static atomic_int *tries;
 
@@ -141,24 +122,11 @@ __attribute__((constructor)) static void share(void)
 	tries = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 }
 
-int bind(int fd, const struct sockaddr *address, socklen_t length)
+static int taken(const struct sockaddr *address)
 {
 	unsigned int port = ntohs(((const struct sockaddr_in *)address)->sin_port);
 
-	if (port >= 512 && port < 1024 && ++*tries <= TRIES) {
-		errno = EADDRINUSE;
-		return -1;
-	}
-	return (int)syscall(SYS_bind, fd, address, length);
-}
-
-int clock_gettime(clockid_t clock, struct timespec *now)
-{
-	int error = (int)syscall(SYS_clock_gettime, clock, now);
-
-	if (tries && *tries >= TRIES)
-		now->tv_sec += LATER;
-	return error;
+	return port >= 512 && port < 1024 && ++*tries <= 512;
 }
 """
 
@@ -169,48 +137,25 @@ def test_reserved_ports_that_are_taken_are_not_tried_by_each_connection(
 ) -> None:
     """The first one tries all 512; the others of all jobs look again some seconds later."""
     needs_privileges()
-    taken = _TAKEN.replace("TRIES", "512").replace("LATER", str(later))
+    taken = _TAKEN + fails(BIND, "taken(address)", "EADDRINUSE")
+    taken += clock_ahead(f"tries && *tries >= 512 ? {later} : 0")
     jobs: Options = {"nconnect": 4, "spread": "roundrobin", "numjobs": 4, "thread": thread}
     calls = job(before=taken, version=4, **jobs).calls(*DATA4)
     assert len({call.connection for call in calls}) == 16
     assert {call.client[1] < 1024 for call in calls} == {reserved}
 
 
-# A connection to the server has the first port that is tried, in TIME_WAIT.
-_IN_TIME_WAIT = """\
-int connect(int fd, const struct sockaddr *address, socklen_t length)
-{
-	static int tries;
-	struct sockaddr_in local = {0};
-	socklen_t size = sizeof(local);
-
-	getsockname(fd, (struct sockaddr *)&local, &size);
-	if (local.sin_port && !tries++) {
-		errno = EADDRNOTAVAIL;
-		return -1;
-	}
-	return (int)syscall(SYS_connect, fd, address, length);
-}
-"""
-
-
 def test_a_reserved_port_in_time_wait_is_followed_by_the_next(job: Run) -> None:
+    """A connection to the server has the first one that is tried."""
     needs_privileges()
-    calls = job(before=_IN_TIME_WAIT, version=4).calls()
+    in_time_wait = fails(CONNECT, "port_of(fd) && !calls++", "EADDRNOTAVAIL")
+    calls = job(before=in_time_wait, version=4).calls()
     assert all(call.client[1] < 1024 for call in calls)
 
 
 # A client that is not run for 20 s, in the nth wait for something.
 _STANDS_STILL = """\
 static long still;
-
-int clock_gettime(clockid_t clock, struct timespec *now)
-{
-	int error = (int)syscall(SYS_clock_gettime, clock, now);
-
-	now->tv_sec += still;
-	return error;
-}
 
 int poll(struct pollfd *polls, nfds_t count, int timeout)
 {
@@ -231,4 +176,5 @@ int poll(struct pollfd *polls, nfds_t count, int timeout)
 @pytest.mark.parametrize("nth", [1, 3, 6])
 def test_a_slow_client_is_no_silent_server(job: Run, version: int, nth: int) -> None:
     """For whom it has ten seconds: MOUNT, names, connections that open."""
-    job(before=_STANDS_STILL.replace("NTH", str(nth)), version=version, quiet=True)
+    stands_still = _STANDS_STILL.replace("NTH", str(nth)) + clock_ahead("still")
+    job(before=stands_still, version=version, quiet=True)

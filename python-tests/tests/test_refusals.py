@@ -22,6 +22,7 @@ from scripted_jobs import (
     runs,
     undisturbed,
 )
+from stand_ins import SEND, fails
 
 from nfsmulti.errors import MissingError
 from servers.scripted import (
@@ -312,15 +313,6 @@ def test_local_addresses_are_bound_in_turn(job: Run) -> None:
     assert [line.local.split(":")[0] for line in ran.stats] == expected
 
 
-_UNREACHABLE = """
-ssize_t send(int fd, const void *bytes, size_t length, int flags)
-{
-	errno = EHOSTUNREACH;
-	return -1;
-}
-"""
-
-
 @runs(
     {
         "the server closes it": case(
@@ -331,7 +323,10 @@ ssize_t send(int fd, const void *bytes, size_t length, int flags)
         ),
         # The cause is told, as where receiving fails.
         "it cannot be sent over": case(
-            before=_UNREACHABLE, version=4, error=None, expected="No route to host"
+            before=fails(SEND, "1", "EHOSTUNREACH"),
+            version=4,
+            error=None,
+            expected="No route to host",
         ),
     }
 )
