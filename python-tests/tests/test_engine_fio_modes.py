@@ -9,7 +9,6 @@ import dataclasses
 import errno
 import json
 import re
-import shlex
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
@@ -18,11 +17,11 @@ from typing import Any
 
 import pytest
 from engine_c import CData, ffi, zeros
-from engine_helpers import Place, Traced, complaints, eventually, failed_io, said
+from engine_helpers import Place, Traced, complaints, eventually, failed_io
 from scripted_jobs import Run, go
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import ConnectionStats, FioResult, OperationStats, Option, PathStats
+from nfsmulti.fiorun import OperationStats, Option, PathStats
 from nfsmulti.lab.lab import free_ports
 from nfsmulti.paths import ROOT
 from nfsmulti.processes import Process, run
@@ -31,13 +30,7 @@ from servers.scripted import Answer, Nfs, Nfs4, Status, Terms, on
 _JOB = ["--name=job", "--rw=read", "--bs=16k", "--size=1m", "--filename=f"]
 
 
-def _words(place: Place, *more: str) -> list[str]:
-    return [f"--ioengine={place.engine.option}", f"--pool={place.pool}", *more]
-
-
 # --- client and server ---
-
-_CLIENT = {"ASAN_OPTIONS": "detect_leaks=0"}  # fio's client frees nothing, and loads no engine
 
 
 def _listens(server: Process, port: int) -> bool:
@@ -54,31 +47,7 @@ def _server(place: Place, folder: Path) -> Iterator[str]:
         yield f"--client=ip:127.0.0.1,{port}"
 
 
-def _job_file(place: Place, folder: Path, name: str, *options: str) -> Path:
-    stats = f"stats_file={folder / f'stats-{name}'}"
-    common = [f"ioengine={place.engine.option}", f"pool={place.pool}", stats]
-    file = folder / f"{name}.fio"
-    lines = ["[global]", *common, f"[{name}]", "bs=16k", "size=1m", *options, ""]
-    file.write_text("\n".join(lines))
-    return file
-
-
 # --- what fio shows ---
-
-
-def test_showcmd_shows_what_runs(mounted: Place, tmp_path: Path) -> None:
-    """A jobfile is shown as words, with the engine and its options."""
-    file = _job_file(mounted, tmp_path, "a", "rw=randread", "filename=f", "spread=roundrobin")
-    shown = mounted.raw("--showcmd", str(file))
-    assert (shown.status, shown.stderr) == (0, "")
-    assert mounted.names() == []
-    (line,) = shown.stdout.splitlines()
-    words = shlex.split(line)
-    assert words[0] == "fio"
-    again = mounted.raw("--output-format=json", *words[1:])
-    assert again.status == 0, again.stdout + again.stderr
-    lines = ConnectionStats.read(tmp_path / "stats-a")
-    assert [line.read_ops for line in lines] == [16] * 4
 
 
 def test_the_library_exports_one_symbol_and_needs_nothing_that_is_not_there(mounted: Place) -> None:
@@ -86,22 +55,6 @@ def test_the_library_exports_one_symbol_and_needs_nothing_that_is_not_there(moun
     completed = run(["nm", "-D", "--defined-only", str(mounted.engine.library)], timeout=60)
     names = [line.split()[2] for line in completed.check().stdout.splitlines()]
     assert [name for name in names if not name.startswith("__")] == ["get_ioengine"]
-
-
-# --- what fio writes ---
-
-
-def test_output_stays_readable_whatever_is_logged(exported: Place) -> None:
-    """Standard output holds fio's report alone, with every call traced."""
-    job = ["--name=one", "--rw=randrw", "--bs=16k", "--size=256k", "--filename=f", "--trace=1"]
-    spread = ["--spread=queue", "--nconnect=2", "--verify=crc32c"]
-    completed = exported.raw(*_words(exported, "--output-format=terse,json", *job, *spread))
-    assert completed.status == 0, completed.stderr
-    assert completed.stderr.count(" trace: connection ") > 16
-    end = completed.stdout.index("\n", 1) + 1
-    terse, text = completed.stdout[:end], completed.stdout[end:]
-    assert re.fullmatch(r"\n?3;fio-[^;]*;one;0;0;[^\n]*\n", terse)
-    assert "jobs" in json.loads(text)
 
 
 _SUMMARY = re.compile(
@@ -117,13 +70,16 @@ def test_summary_lines(mounted: Place, tmp_path: Path) -> None:
     threads, where --output comes last, where jobs prepare their files themselves, in a client's.
     """
     output = tmp_path / "out"
-    to, words = f"--output={output}", _words(mounted, "--spread=queue", *_JOB)
+    to, words = f"--output={output}", [f"--ioengine={mounted.engine.option}", *_JOB]
+    words += [f"--pool={mounted.pool}", "--spread=queue"]
     for more, stdout, stderr in (([], 1, 0), (["--output-format=json"], 0, 1)):
         said = mounted.raw(*more, *words)
         assert len(_SUMMARY.findall(said.stdout)) == stdout
         assert len(_SUMMARY.findall(said.stderr)) == stderr
     words.append("--numjobs=3")
-    one = _job_file(mounted, tmp_path, "job", "rw=read", "filename=f", "spread=queue", "numjobs=3")
+    one, own = tmp_path / "job.fio", {"ASAN_OPTIONS": "detect_leaks=0"}  # the client frees nothing
+    options = [word.removeprefix("--") for word in words if word != "--name=job"]
+    one.write_text("\n".join(["[job]", *options, ""]))
     with _server(mounted, tmp_path) as client:
         for row in (
             [*words, to],
@@ -131,7 +87,7 @@ def test_summary_lines(mounted: Place, tmp_path: Path) -> None:
             [to, *words, "--thread=1"],
             [to, client, str(one)],
         ):
-            completed = mounted.raw(*row, env=_CLIENT)
+            completed = mounted.raw(*row, env=own)
             assert completed.status == 0, completed.stderr
             before, _, text = output.read_text().partition("Starting 3 ")
             begun, _, told = text.partition("(groupid=0")
@@ -167,24 +123,6 @@ def test_an_engine_built_for_another_fio_is_refused(
     assert mounted.names() == []
 
 
-def test_programs_that_are_not_fio_are_refused(mounted: Place, tmp_path: Path) -> None:
-    """The engine says what is wrong even where nothing of fio is there to be asked."""
-    script = (
-        "import ctypes, sys\n"
-        "library = ctypes.CDLL(sys.argv[1], mode=1)\n"
-        "ops = ctypes.c_void_p(1)\n"
-        "library.get_ioengine(ctypes.byref(ops))\n"
-        "sys.exit(3 if ops.value is None else 0)\n"
-    )
-    python = ["/usr/bin/python3", "-c", script, str(mounted.engine.library)]
-    completed = run(python, timeout=60, env=dict(mounted.engine.env))
-    if "undefined symbol" in completed.stderr:
-        return  # what it takes from fio is missing: it is not even loaded
-    assert completed.status == 3, completed.stderr
-    (line,) = complaints(completed.stderr)
-    assert "this program does not export fio's symbols" in line
-
-
 # --- the stats file and the trace ---
 
 _READ: dict[str, Option] = {"rw": "read", "bs": "16k", "size": "64k", "filename": "f"}
@@ -197,14 +135,6 @@ _NUMBERS = [
 ]  # fmt: skip
 _OF_LATENCIES = ["mean", "p50", "p95", "p99", "p99_9", "p99_99", "max"]
 _TIMES = [f"{span}_{figure}_us" for span in ("wait", "rtt") for figure in _OF_LATENCIES]
-
-
-def _lines(result: FioResult) -> list[dict[str, Any]]:
-    """Read the stats file line by line: JSON objects, each on its own."""
-    text = (result.folder / "stats.jsonl").read_text()
-    assert text.endswith("}\n")
-    lines = [json.loads(line) for line in text.splitlines()]
-    return [line for line in lines if line.get("kind") != "message"]
 
 
 _LOSES: dict[str, Option] = {"rw": "write", "fsync": 4, "bs": "4k", "size": "64k"}
@@ -238,7 +168,9 @@ def test_every_key_is_there_with_its_type(place: Place) -> None:
     result = place.fio.well(
         rw="randrw", bs="16k", size="1m", filename="f", spread="queue", nconnect=2
     )
-    lines = _lines(result)
+    text = (result.folder / "stats.jsonl").read_text()
+    assert text.endswith("}\n")
+    lines = [line for line in map(json.loads, text.splitlines()) if line.get("kind") != "message"]
     assert len(lines) == 8
     security = (None, None) if place.kind == "mount" else ("sys", "none")
     for line in lines:
@@ -291,11 +223,11 @@ def test_a_live_file_is_replaced_while_the_job_runs(mounted: Place, tmp_path: Pa
         process.end(10)
 
 
-def test_a_live_file_that_cannot_be_written_is_said_once(mounted: Place) -> None:
-    result = mounted.fio.well(
-        rw="read", bs="4k", size="64k", time_based=1, runtime=2, live_file="/none/live"
-    )
-    assert result.messages.count("cannot write live_file=/none/live: No such file") == 1
+@pytest.mark.parametrize("option", ["stats_file", "live_file"])
+def test_a_file_that_cannot_be_written_is_said_once(mounted: Place, option: str) -> None:
+    result = mounted.fio(**_READ, time_based=1, runtime=2, **{option: "/none/here"})
+    words = f"cannot write {option}=/none/here: No such file or directory"
+    assert result.messages.count(words) == 1
 
 
 def test_bytes_on_the_wire(exported: Place) -> None:
@@ -354,13 +286,6 @@ def test_what_is_never_sent_has_waited_to_its_end(job: Run) -> None:
     (line,) = ran.stats
     assert line.errors > len(ran.calls(Nfs.READ)) - line.read_ops
     assert line.wait_max_us > 500_000
-
-
-def test_stats_file_that_cannot_be_written(mounted: Place, tmp_path: Path) -> None:
-    missing = str(tmp_path / "missing" / "stats")
-    result = mounted.fio(**_READ, stats_file=missing)
-    (line,) = said(result)
-    assert f"cannot write stats_file={missing}: No such file or directory" in line
 
 
 def test_trace_has_a_line_for_each_operation(place: Place) -> None:
