@@ -14,8 +14,7 @@ import pytest
 from conftest import FioRunner, needs_privileges
 from engine_helpers import PATHS, Place, Traced, done, eventually, refused, sections
 
-from jobs import Fio
-from nfsmulti.fiorun import Engine, Option
+from nfsmulti.fiorun import Option
 from nfsmulti.lab import Lab
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import Process, run
@@ -25,8 +24,10 @@ _ADDRESSES = [f"10.77.0.{number}" for number in range(1, PATHS + 1)]
 _PORTS = "nfsport=22049&mountport=22050"
 
 
-def _pools(**pools: Sequence[str]) -> str:
-    return " ".join(f"{name}:{','.join(paths)}" for name, paths in pools.items())
+def _pools(**pools: Sequence[str]) -> dict[str, str]:
+    """Return the variable that names pools."""
+    named = (f"{name}:{','.join(paths)}" for name, paths in pools.items())
+    return {"IOTRAP_MOUNT_POOLS": " ".join(named)}
 
 
 # --- IOTRAP_MOUNT_POOLS, as its users have it ---
@@ -36,7 +37,7 @@ def test_a_files_own_path_chooses_its_pool(mounted: Place) -> None:
     """Mounts end in a slash there; a file belongs to the pool whose mount its name begins with."""
     first = [f"{path}/" for path in mounted.paths[:2]]
     second = [f"{path}/" for path in mounted.paths[2:]]
-    env = {"IOTRAP_MOUNT_POOLS": _pools(e4a=first, e4b=second)}
+    env = _pools(e4a=first, e4b=second)
     jobs = sections(
         a={"filename": f"{first[0]}a"},
         also_a={"filename": f"{first[1]}d/b"},
@@ -51,7 +52,7 @@ def test_a_files_own_path_chooses_its_pool(mounted: Place) -> None:
 
 def test_several_files_of_one_pool_and_of_two(mounted: Place) -> None:
     """Pools that share a path are two as well."""
-    env = {"IOTRAP_MOUNT_POOLS": _pools(a=mounted.paths[:2], b=mounted.paths[2:0:-1])}
+    env = _pools(a=mounted.paths[:2], b=mounted.paths[2:0:-1])
     one = ":".join(f"{mounted.paths[0]}/f{number}" for number in (0, 1))
     mounted.fio.well(pool=None, env=env, filename=one, **_JOB)
     assert mounted.names() == ["f0", "f1"]
@@ -146,16 +147,6 @@ def test_folder_of_an_export(exported: Place) -> None:
         assert report.bytes("read") == 65536
 
 
-@pytest.fixture
-def hosts(lab: Lab, engine: Engine, tmp_path: Path) -> FioRunner:
-    """Return fio where the name `nas` has two IPv4 addresses and one of IPv6."""
-    file = tmp_path / "hosts"
-    file.write_text("10.77.0.1 nas\n10.77.0.3 nas\nfd77::1 nas\n10.77.0.2 nas02\n10.77.0.4 nas04\n")
-    script = 'mount --bind "$0" /etc/hosts; exec "$@"'
-    enter = [*lab.command(["unshare", "--mount", "--"]), "sh", "-ec", script, str(file)]
-    return FioRunner(Fio(engine, enter, lab.environment), lab.pool, tmp_path / "h")
-
-
 _SERVE = """
 import signal
 from servers.scripted import ScriptedServer
@@ -180,8 +171,13 @@ exec {sys.executable} -c '{_SERVE}'
             client.well(pool=f"nfs://[fe80::1%lo]/export?nfsport=2049&{version}", enter=enter)
 
 
-def test_name_with_several_addresses(exported: Place, hosts: FioRunner) -> None:
+def test_name_with_several_addresses(exported: Place, tmp_path: Path) -> None:
     """Each is a path, named by its address; IPv4 unless proto=tcp6 is wanted."""
+    hosts = tmp_path / "hosts"
+    names = {"10.77.0.1": "nas", "10.77.0.3": "nas", "fd77::1": "nas", "10.77.0.2": "nas02"}
+    hosts.write_text("".join(f"{address} {name}\n" for address, name in names.items()))
+    script = 'mount --bind "$0" /etc/hosts; exec "$@"'
+    enter = ["unshare", "--mount", "--", "sh", "-ec", script, str(hosts)]
     exported.random("f", 65536)
     job: dict[str, Option] = {"rw": "read", "bs": "4k", "filename": "f", "spread": "roundrobin"}
     for pool, proto, addresses in (
@@ -189,8 +185,7 @@ def test_name_with_several_addresses(exported: Place, hosts: FioRunner) -> None:
         ("nfs://nas/export", "tcp6", ["[fd77::1]"]),
         ("nfs://nas0[2-2]/export", "tcp", ["10.77.0.2"]),
     ):
-        result = hosts(pool=f"{pool}?{_PORTS}", proto=proto, **job)
-        done(result)
+        result = exported.fio.well(pool=f"{pool}?{_PORTS}", proto=proto, enter=enter, **job)
         assert [line.remote for line in result.stats] == [f"{one}:22049" for one in addresses]
         if len(addresses) > 1:
             paths = [f"{one}:22049:/export" for one in addresses]

@@ -19,7 +19,6 @@ from typing import Any
 
 import pytest
 from engine_c import CONSTANTS, CData, ffi, terms_rows, text, zeros
-from scripted_jobs import KIB, Run
 from simulated import BLOCK, BLOCKS, SECOND, Scenarios, on
 
 from servers.scripted import Nfs
@@ -721,24 +720,3 @@ def test_jobs_that_differ_in_a_term_of_paths_share_none(testlib: CData) -> None:
         if ffi.string(one) == ffi.string(other):
             own.add(text(term.word))
     assert own == _A_JOBS_OWN
-
-
-# --- as fio runs ---
-
-_WRONG = {
-    "nfsvers": "4.1", "proto": "rdma", "port": 1, "mountport": 1, "rsize": "4k", "wsize": "4k",
-    "localaddr": "127.0.0.8", "xprtsec": "tls", "security": "krb5p",
-}  # fmt: skip
-_RIGHT = {
-    "vers": 3, "proto": "tcp", "rsize": "16k", "wsize": "32k", "localaddr": "127.0.0.7",
-    "xprtsec": "none", "sec": "sys",
-}  # fmt: skip
-
-
-def test_a_url_beside_options_says_where_and_how(job: Run) -> None:
-    """Its ports are the server's, the options' are nobody's."""
-    ran = job(**_WRONG, bs="64k", size="256k", verify="crc32c", url=_RIGHT)
-    reads, writes = ran.calls(Nfs.READ), ran.calls(Nfs.WRITE)
-    assert {call.count for call in reads} == {16 * KIB}
-    assert {call.count for call in writes} == {32 * KIB}
-    assert {call.client[0] for call in reads + writes} == {"127.0.0.7"}
