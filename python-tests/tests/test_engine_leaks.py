@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import FioRunner
-from engine_helpers import Place, ends, eventually, family, running, stderr_of, traces
+from engine_helpers import Place, eventually, family, running, stderr_of, traces
 from scripted_jobs import Options, go
 
 from nfsmulti.fiorun import Engine, FioProcess, Option
@@ -44,11 +44,6 @@ def _look(process: FioProcess) -> tuple[int, int]:
     return len(list(Path(f"/proc/{job}/fd").iterdir())), int(kib) << 10
 
 
-def _stop(process: FioProcess) -> None:
-    process.signal(signal.SIGTERM)
-    ends(process)
-
-
 def test_a_byte_that_is_lost_is_found_by_the_sanitizer_alone(
     local_fio: FioRunner, tmp_path: Path, sanitized: bool
 ) -> None:
@@ -67,7 +62,6 @@ def test_files_come_and_go_all_the_time(v3_or_mount: Place, sanitized: bool, nam
         descriptors, memory = _look(process)
         eventually(lambda: traces(process) > 8000)
         more, larger = _look(process)
-        _stop(process)
     assert more - descriptors <= open_now
     assert sanitized or larger - memory < 1 << 20
 
@@ -88,7 +82,6 @@ def test_hundreds_of_reconnects(local_fio: FioRunner, sanitized: bool) -> None:
             descriptors, memory = _look(process)
             server.wait_for(lambda: len(seen) >= 600, 240)
             more, larger = _look(process)
-            _stop(process)
     assert more <= descriptors + nconnect  # as many as are up just now
     assert sanitized or larger - memory < 128 << 10
 
@@ -139,12 +132,6 @@ def test_a_job_ends_that_fio_has_not_let_begin(client: FioRunner, server: Script
 # --- whose fio lives ---
 
 
-def _go_on(server: ScriptedServer) -> None:
-    """Expect more I/O than may be under way."""
-    before = len(server.calls(Nfs.WRITE))
-    eventually(lambda: len(server.calls(Nfs.WRITE)) > before + 100)
-
-
 @pytest.mark.parametrize("thread", [0, 1])
 def test_a_job_outlives_the_shell_of_its_fio(
     client: FioRunner, server: ScriptedServer, thread: int
@@ -152,7 +139,8 @@ def test_a_job_outlives_the_shell_of_its_fio(
     shell = ["sh", "-c", 'nohup setsid "$0" "$@" &']
     with client.start(pool=server.pool(), enter=shell, thread=thread, **_ENDLESS) as process:
         eventually(lambda: not running(process.pid))
-        _go_on(server)
+        before = len(server.calls(Nfs.WRITE))
+        eventually(lambda: len(server.calls(Nfs.WRITE)) > before + 100)  # more than is under way
         assert _SAYS not in stderr_of(process)
 
 
