@@ -180,8 +180,11 @@ def test_a_server_that_goes_before_the_first_file_is_open_ends_the_job(job: Run)
 # --- servers that stall ---
 
 
-def _silent(*procedures: Procedure, first: int | None = None) -> Hook:
-    """Make a hook: these calls, or the first few, have no answer once a file is read or written."""
+def _silent(*procedures: Procedure, first: int | None = None, each: bool = False) -> Hook:
+    """Make a hook: these calls have no answer once a file is read or written.
+
+    Or the first few of them alone; or of each address the first one, with its copies.
+    """
     asked = list[Call]()
     begun = False
 
@@ -191,22 +194,10 @@ def _silent(*procedures: Procedure, first: int | None = None) -> Hook:
         if not begun or call.procedure not in procedures:
             return None
         asked.append(call)
-        return _UNHEARD if first is None or len(asked) <= first else None
-
-    return hook
-
-
-def _silent_once_each(procedure: Procedure) -> Hook:
-    """Make a hook: no address answers its first question after a READ or a COMMIT."""
-    asked = dict[str, int]()
-    begun = False
-
-    def hook(call: Call) -> Answer | None:
-        nonlocal begun
-        begun = begun or call.procedure in (Nfs.READ, Nfs.COMMIT)
-        if not begun or call.procedure is not procedure:
-            return None
-        return _UNHEARD if asked.setdefault(call.server[0], call.xid) == call.xid else None
+        unheard = first is None or len(asked) <= first
+        if each:
+            unheard = call.xid == next(a.xid for a in asked if a.server[0] == call.server[0])
+        return _UNHEARD if unheard else None
 
     return hook
 
@@ -239,12 +230,12 @@ def _gone_at_a_name() -> Hook:
         "EXCHANGE_ID": case(on(Nfs4.EXCHANGE_ID, _LATE, nth=1), **_PATIENT, version=4),
         # Each path is given up after 5 s, and the last one, or the first, nevertheless asked again.
         "LOOKUP to open, of all paths": _of_all(
-            _silent_once_each(Nfs.LOOKUP), rw="read", files=_THERE, expected=TWO_ADDRESSES
+            _silent(Nfs.LOOKUP, each=True), rw="read", files=_THERE, expected=TWO_ADDRESSES
         ),
         "LOOKUP to make, of all paths": _of_all(
-            _silent_once_each(Nfs.LOOKUP), expected=TWO_ADDRESSES
+            _silent(Nfs.LOOKUP, each=True), expected=TWO_ADDRESSES
         ),
-        "REMOVE, of all paths": _of_all(_silent_once_each(Nfs.REMOVE), expected=TWO_ADDRESSES),
+        "REMOVE, of all paths": _of_all(_silent(Nfs.REMOVE, each=True), expected=TWO_ADDRESSES),
         "all paths are gone": _of_all(_gone_at_a_name(), rw="read", files=_THERE),
         "the first LOOKUP, soft": case(
             on(Nfs.LOOKUP, Answer(delay=2.5), nth=1), soft=1, timeo=20, retrans=0
