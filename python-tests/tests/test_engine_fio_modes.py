@@ -225,7 +225,8 @@ def test_a_live_file_is_replaced_while_the_job_runs(mounted: Place, tmp_path: Pa
 
 @pytest.mark.parametrize("option", ["stats_file", "live_file"])
 def test_a_file_that_cannot_be_written_is_said_once(mounted: Place, option: str) -> None:
-    result = mounted.fio(**_READ, time_based=1, runtime=2, **{option: "/none/here"})
+    job: dict[str, Option] = {**_READ, "time_based": 1, "runtime": 2, option: "/none/here"}
+    result = mounted.fio(**job)
     words = f"cannot write {option}=/none/here: No such file or directory"
     assert result.messages.count(words) == 1
 
