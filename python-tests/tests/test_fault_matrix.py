@@ -8,22 +8,14 @@ alone is a scenario (test_scenarios*.py). ./nfsmulti faults runs both, and makes
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import in_full, or_skip
-from fault_cells import (
-    ADDRESS_AWAY,
-    SERVER_AWAY,
-    Cell,
-    Expected,
-    Fault,
-    GuestFault,
-    LabFault,
-    Left,
-    complaints,
-    outcome,
-)
+from fault_cells import ADDRESS_AWAY, SERVER_AWAY, Acts, Cell, Fault, in_guest, in_lab
+from judge import Expected, Left, outcome
 from lab_faults import FaultKind as Kind
 
 from nfsmulti.fiorun import Engine
@@ -31,16 +23,16 @@ from nfsmulti.fiorun import Engine
 _SILENT = "server not responding, still trying"
 _STOPS = f"connection lost with|{_SILENT}"
 _MENDED = ("bytes again", "all held data is durable now")
-_AGAIN = Expected(("done",), _STOPS, ("server OK",), resends=True)
+_AGAIN = Expected(first=_STOPS, says=("server OK",), resends=True)
 _HELD = Expected(("held",), _STOPS, ("giving up",))
-_MOVED = Expected(("done",), "does not answer", moves=True)
+_MOVED = Expected(first="does not answer", moves=True)
 _TIMED_OUT = Expected(("ETIMEDOUT",), "no answer within")
 _ENDS: Mapping[str, Expected] = {
-    "done": Expected(("done",)),
+    "done": Expected(),
     "again": _AGAIN,
     "silent": replace(_AGAIN, first=_SILENT),
-    "without it": Expected(("done",), says=("cannot reach port",)),
-    "mended": Expected(("done",), says=_MENDED),
+    "without it": Expected(says=("cannot reach port",)),
+    "mended": Expected(says=_MENDED),
     "moved": _MOVED,
     "moved, mended": replace(_MOVED, says=_MENDED),
     "moved slowly": replace(
@@ -58,65 +50,74 @@ _ENDS: Mapping[str, Expected] = {
     "unreachable": Expected(("ECONNREFUSED",), says=("cannot reach port",)),
 }
 
+
+def _lab(name: str, kind: Kind, seconds: float | None = None, **words: Any) -> Fault:
+    return Fault(name, partial(in_lab, kind), seconds, **words)
+
+
+def _guest(name: str, acts: Acts, seconds: float) -> Fault:
+    return Fault(name, partial(in_guest, acts), seconds)
+
+
 # By fault; by work and mode. The first of each fault is a quick test's.
 Rows = Mapping[Fault, Mapping[str, str]]
 _LAB: Rows = {
-    LabFault("server killed, back after 0.5 s", Kind.KILL, 0.5): {
+    _lab("server killed, back after 0.5 s", Kind.KILL, 0.5): {
         "write, hard": "lost",
         "write sync, soft": "done",
         "write hold, failover": "mended",
         "create, hard": "done",
     },
-    LabFault("NFSv4.1: server killed, back after 0.5 s", Kind.KILL, 0.5, version="4.1"): {
+    _lab("NFSv4.1: server killed, back after 0.5 s", Kind.KILL, 0.5, version="4.1"): {
         "write hold, hard": "mended",
         "write, hard": "lost",
         "create, hard": "done",
     },
-    LabFault("server killed, back after 2 s", Kind.KILL, 2.0): {
+    _lab("server killed, back after 2 s", Kind.KILL, 2.0): {
         "read, failover": "moved",
         "write, soft": "timed out, lost",
         "remove, hard": "again",
     },
-    LabFault("server killed for good", Kind.KILL): {
+    _lab("server killed for good", Kind.KILL): {
         "read, hard": "held",
         "write sync, failover": "moved",
         "write hold, failover": "moved, mended",
         "create, soft": "timed out",
         "create, failover": "moved",
     },
-    LabFault("server stopped (SIGSTOP) for 5 s", Kind.STOP, 5.0): {
+    _lab("server stopped (SIGSTOP) for 5 s", Kind.STOP, 5.0): {
         "write, hard": "silent",
         "read, soft": "timed out",
         "write, failover": "lost",
     },
-    LabFault("packets dropped both ways for 2 s", Kind.DROP, 2.0): {
+    _lab("packets dropped both ways for 2 s", Kind.DROP, 2.0): {
         "write, hard": "silent",
         "write, soft": "timed out, lost?",
         "write, failover": "moved",
         "create, hard": "silent",
         "remove, failover": "moved",
     },
-    LabFault("address removed", Kind.ADDRESS): {
+    _lab("address removed", Kind.ADDRESS): {
         "read, hard": "held silent",
         "read, failover": "moved",
         "write, failover": "moved slowly",
     },
-    LabFault("address removed for 2 s", Kind.ADDRESS, 2.0): {"write, hard": "silent"},
-    LabFault("one of four paths dead from the start", Kind.KILL, before=True, paths=4): {
+    _lab("address removed for 2 s", Kind.ADDRESS, 2.0): {"write, hard": "silent"},
+    _lab("one of four paths dead from the start", Kind.KILL, before=True, paths=4): {
         "read, hard": "unreachable",
         "write, failover": "without it",
     },
-    LabFault("one of four paths dead mid-run", Kind.KILL, paths=4): {
+    _lab("one of four paths dead mid-run", Kind.KILL, paths=4): {
         "write, failover": "lost",
         "remove, failover": "moved",
     },
-    LabFault("one of four paths flapping (0.8 s, three times)", Kind.DROP, 0.8, times=3, paths=4): {
+    _lab("one of four paths flapping (0.8 s, three times)", Kind.DROP, 0.8, times=3, paths=4): {
         "write, failover": "moved"
     },
 }
 _GUEST: Rows = {
-    GuestFault("knfsd stopped, started after 2 s", SERVER_AWAY, 2.0): {"write, hard": "lost"},
-    GuestFault("address removed for 2 s", ADDRESS_AWAY, 2.0, turns=3): {"read, failover": "moved"},
+    _guest("knfsd stopped, started after 2 s", SERVER_AWAY, 2.0): {"write, hard": "lost"},
+    _guest("address removed for 2 s", ADDRESS_AWAY, 2.0): {"read, failover": "moved"},
 }
 
 
@@ -146,7 +147,7 @@ def runs(
     folder = tmp_path_factory.mktemp("cells")
     with ThreadPoolExecutor(4, thread_name_prefix="cell") as pool:
         yield {
-            name: pool.submit(cell.fault.run, cell, engine, folder / str(number))
+            name: pool.submit(cell.run, engine, folder / str(number))
             for number, (name, cell) in enumerate(_TCP.items())
             if f"test_cell[{name}]" in chosen
         }
@@ -158,7 +159,7 @@ def _as_expected(item: pytest.Item, cell: Cell, run: Callable[[], Left]) -> None
     with or_skip():
         left = run()
     item.user_properties += [("outcome", outcome(left)), ("short", cell.expected.short)]
-    found = complaints(cell, left)
+    found = cell.complaints(left)
     assert not found, "\n  ".join([*found, left.result.command, *left.said])
 
 
@@ -172,5 +173,4 @@ def test_cell(request: pytest.FixtureRequest, runs: Mapping[str, Future[Left]], 
 def test_cell_over_rdma(
     request: pytest.FixtureRequest, engine: Engine, tmp_path: Path, cell: str
 ) -> None:
-    fault = _RDMA[cell].fault
-    _as_expected(request.node, _RDMA[cell], lambda: fault.run(_RDMA[cell], engine, tmp_path))
+    _as_expected(request.node, _RDMA[cell], lambda: _RDMA[cell].run(engine, tmp_path))

@@ -1,150 +1,128 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The judge of the fault matrix: what is missing, left over, miscounted or not told is found."""
+"""The judge of soak and of the fault matrix: what is missing, left over, miscounted is found."""
 
 import errno
-from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+import io
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import judge
 import pytest
-from fault_cells import ENTRIES, FILE, WRITTEN, Cell, Expected, LabFault, Left, complaints
-from lab_faults import FaultKind
+from judge import ENTRIES, FILE, WORKS, WRITTEN, Expected, Left, Work, complaints
 
-from nfsmulti.fiorun import ConnectionStats, FioReport, FioResult, OperationStats
+from nfsmulti.fiorun import FioReport, FioResult
 
-_MIB = len(WRITTEN)
-_LOST = f'nfsmulti: nas: {_MIB} bytes of "f" may be lost: the server restarted\n'
+_AGAIN = 5000  # bytes that the engine has written twice
 
 
-def _line(kind: Any, **counts: int) -> Any:
-    """Make a line of statistics, all of whose other members are 0."""
-    return kind(**{**{one.name: 0 for one in fields(kind)}, **counts})
+def _left(work: Work, error: int, **more: Any) -> Left:
+    """Make what a sound job has left, or one that failed at once, but for what is said.
+
+    `files` and members of the result are given; fio and the engine count so much more.
+    """
+    entries, done = work.options["bs"] == 1, 0 if error else work.options["size"]
+    names = ("connection", "retransmissions", "reissues", "reconnects", "errors")
+    counts = dict.fromkeys((*names, "read_bytes", "write_bytes", "meta_ops"), 0)
+    counts |= {"ops": done, "rewritten_bytes": _AGAIN, "write_bytes": _AGAIN}
+    counts["meta_ops" if entries else f"{work.side}_bytes"] += done
+    line: Any = SimpleNamespace(**{name: n + more.pop(name, 0) for name, n in counts.items()})
+    side = {"io_bytes": done + more.pop("fio", 0)}
+    report = FioReport({"jobs": [{"error": error, work.side: side}]})
+    files = more.pop("files", work.before if error else work.after)
+    members = {"status": int(error > 0), "stderr": "", "report": report, **more}
+    result = FioResult(
+        argv=[], seconds=1.0, output="", folder=Path(), stats=[line],
+        operations=[line] * entries, **members,
+    )  # fmt: skip
+    return Left(result, files=files)
 
 
-def _left(work: str, error: int = 0) -> Left:
-    """Make what a sound job has left, or one that failed at once."""
-    read = _MIB * (work in ("read", "write") and not error)
-    written = _MIB * (work == "write" and not error)
-    entries = len(ENTRIES) * (work in ("create", "remove") and not error)
-    sides = {"read": {"io_bytes": read}, "write": {"io_bytes": written + entries}}
-    line = _line(ConnectionStats, read_bytes=read, write_bytes=written, meta_ops=entries)
-    operations = [_line(OperationStats, ops=entries)]
-    report = FioReport({"jobs": [{"error": error, **sides}]})
-    result = FioResult([], int(error > 0), 1.0, "", "", report, [line], Path(), operations)
-    kept = {"create": dict.fromkeys(ENTRIES, b""), "remove": {}}.get(work, {FILE: WRITTEN})
-    return Left(result, files={} if error else kept)
+_SIZE = len(WRITTEN[FILE])
+_LOST = f'nfsmulti: nas: {_SIZE} bytes of "f" may be lost: the server restarted\n'
+_SIDE = f"{{}}: {_SIZE} wanted, counted are fio {{}}, the engine {{}}, and 0 errors"
+_ENTRIES = "write: 64 wanted, counted are fio 64, the engine {}, connections {}, and {} errors"
+_UNLIKE = "files are not as the job must leave them: {}, such as {}"
+_TURNED = {FILE: b"\1" + WRITTEN[FILE][1:]}
+_FIRST, *_OTHERS = ENTRIES
+_WITHOUT_ONE = dict.fromkeys(_OTHERS, b"")
 
-
-Change = Callable[[Left], object]
-
-
-def _says(stderr: str) -> Change:
-    def change(left: Left) -> None:
-        left.result = replace(left.result, stderr=left.result.stderr + stderr)
-
-    return change
-
-
-def _fio(side: str, more: int) -> Change:
-    """Make fio count so much more."""
-
-    def change(left: Left) -> None:
-        assert left.result.report is not None
-        left.result.report.jobs[0][side]["io_bytes"] += more
-
-    return change
-
-
-def _engine(**more: int) -> Change:
-    """Make the engine count so much more, of its operations or on its first connection."""
-
-    def change(left: Left) -> None:
-        lines: list[Any] = (
-            left.result.operations if {*more} & {"ops", "errors"} else left.result.stats
-        )
-        counts = {name: getattr(lines[0], name) + value for name, value in more.items()}
-        lines[0] = replace(lines[0], **counts)
-
-    return change
-
-
-def _has(*names: str) -> Change:
-    return lambda left: left.files.update(dict.fromkeys(names, b""))
-
-
-def _unreported(left: Left) -> None:
-    left.result = replace(left.result, report=None)
-
-
-_SIDE = f"{{}}: {_MIB} bytes wanted, fio counts {{}}, the engine {{}}"
-_COUNTS = "64 operations wanted, counted are fio 64, engine {}, connections {}, and {} errors"
-_NOT_WRITTEN = "the server's file does not hold what was written"
-_HALF = -_MIB // 2
-# The work, of which "no room" is creating that fails, and "broken" writing; what is changed.
-_CHANGES: Sequence[tuple[str, Change, str]] = [
-    ("create", lambda left: left.files.pop(ENTRIES[5]), "63 entries were made, where 64 operat"),
-    ("create", _has("f/x"), "files that are no entries of the job: 1, such as f/x"),
-    ("remove", _has(ENTRIES[5]), "63 entries were removed, where 64 operations are done"),
-    ("no room", _has(*ENTRIES), "64 entries were made, where 0 operations are done"),
-    ("no room", _fio("write", 60), "0 entries were made, where 60 operations are done"),
-    ("create", _engine(ops=1), _COUNTS.format(65, 64, 0)),
-    ("create", _engine(meta_ops=1), _COUNTS.format(64, 65, 0)),
-    ("create", _engine(errors=1), _COUNTS.format(64, 64, 1)),
-    ("create", _unreported, "fio left no report"),
-    ("write", lambda left: left.files.update({FILE: b"\1" + WRITTEN[1:]}), _NOT_WRITTEN),
-    ("write", lambda left: left.files.update({FILE: WRITTEN[:-1]}), _NOT_WRITTEN),
-    ("write", _fio("write", -1), _SIDE.format("write", _MIB - 1, _MIB)),
-    ("write", _engine(rewritten_bytes=1), _SIDE.format("write", _MIB, _MIB - 1)),
-    ("read", _engine(read_bytes=-1), _SIDE.format("read", _MIB, _MIB - 1)),
+# The work, the errno that it ends with, what else is there, and what is said of that.
+_CHANGES: list[tuple[str, int, dict[str, Any], str]] = [
+    ("create", 0, {"files": _WITHOUT_ONE}, _UNLIKE.format(1, _FIRST)),
+    ("create", 0, {"files": {**ENTRIES, "f/x": b"", "f/y": b""}}, _UNLIKE.format(2, "f/x")),
+    ("remove", 0, {"files": {_FIRST: b""}}, _UNLIKE.format(1, _FIRST)),
+    ("create", 0, {"ops": 1}, _ENTRIES.format(65, 64, 0)),
+    ("create", 0, {"meta_ops": 1}, _ENTRIES.format(64, 65, 0)),
+    ("create", 0, {"errors": 1}, _ENTRIES.format(64, 64, 1)),
+    ("create", 0, {"report": None}, "fio left no report"),
+    ("create", errno.ENOSPC, {"files": {"f/x": b""}}, "files that are not the job's: 1, such as"),
+    ("create", errno.ENOSPC, {"files": ENTRIES}, "of 0 written 64 were kept, 0 reported as lost"),
+    ("create", errno.ENOSPC, {"fio": 60}, "of 60 written 0 were kept, 0 reported as lost"),
+    ("remove", errno.EIO, {"fio": 60}, "of 60 written 0 were kept, 0 reported as lost"),
+    ("remove", errno.EIO, {"files": {}}, "of 0 written 64 were kept, 0 reported as lost"),
+    ("write", 0, {"files": _TURNED}, _UNLIKE.format(1, FILE)),
+    ("write", 0, {"files": {FILE: WRITTEN[FILE][:-1]}}, _UNLIKE.format(1, FILE)),
+    ("write", 0, {"fio": -1}, _SIDE.format("write", _SIZE - 1, _SIZE)),
+    ("write", 0, {"rewritten_bytes": 1}, _SIDE.format("write", _SIZE, _SIZE - 1)),
+    ("read", 0, {"read_bytes": -1}, _SIDE.format("read", _SIZE, _SIZE - 1)),
+    ("read", 0, {"fio": -9, "read_bytes": -9}, _SIDE.format("read", _SIZE - 9, _SIZE - 9)),
+    ("write", errno.EIO, {"fio": 1}, "of 1 written 0 were kept, 0 reported as lost"),
     (
-        "read",
-        lambda left: (_fio("read", _HALF)(left), _engine(read_bytes=_HALF)(left)),
-        _SIDE.format("read", _MIB // 2, _MIB // 2),
+        "write", errno.EIO, {"fio": _SIZE, "files": _TURNED},
+        f"of {_SIZE} written {_SIZE - (16 << 10)} were kept, 0 reported as lost",
     ),
-    ("broken", _fio("write", 1), "of 1 bytes written 0 were kept, 0 reported as lost"),
-    ("write", _says("nfsmulti: nas: trying\n" * 50), "it said 50 lines"),
-    ("write", _says(_LOST), "done, lost, where done was expected"),
-    ("write", _engine(connection=1, reconnects=1), "another path than the fault's was"),
-]
+    ("write", 0, {"stderr": "nfsmulti: nas: trying\n" * 41}, "it said 41 lines"),
+    ("write", 0, {"stderr": _LOST}, "done, lost, where done was expected"),
+    ("write", 0, {"connection": 1, "reconnects": 1}, "another path than the fault's was connected"),
+    ("read", 0, {"status": None}, "hung, where done was expected"),
+    ("read", 0, {"status": -11}, "crashed, where done was expected"),
+    ("read", 0, {"stderr": "AddressSanitizer: x"}, "crashed, where done was expected"),
+]  # fmt: skip
 
 
-def _cell(work: str, *outcomes: str, **expected: Any) -> Cell:
-    fault = LabFault("none", FaultKind.KILL)
-    return Cell(fault, work, "hard", Expected(outcomes or ("done",), **expected))
-
-
-@pytest.mark.parametrize("number", range(len(_CHANGES)))
-def test_what_does_not_add_up(number: int) -> None:
-    name, change, complaint = _CHANGES[number]
-    failing = {"no room": ("create", errno.ENOSPC), "broken": ("write", errno.EIO)}
-    work, error = failing.get(name, (name, 0))
-    cell, left = _cell(work, errno.errorcode.get(error, "done")), _left(work, error)
-    assert complaints(cell, left) == []
-    change(left)
-    (found,) = complaints(cell, left)
+@pytest.mark.parametrize("row", _CHANGES, ids=str)
+def test_what_does_not_add_up(row: tuple[str, int, dict[str, Any], str]) -> None:
+    name, error, changes, complaint = row
+    work, expected = WORKS[name], Expected((errno.errorcode.get(error, "done"),))
+    assert complaints(work, _left(work, error), expected, 0) == []
+    (found,) = complaints(work, _left(work, error, **changes), expected, 0)
     assert complaint in found
 
 
+def test_what_failed_may_be_told_as_lost_or_be_under_way() -> None:
+    work, under_way = WORKS["write"], {FILE: WRITTEN[FILE][: _SIZE // 4]}
+    for changes in ({"fio": _SIZE, "stderr": _LOST}, {"fio": 0, "files": under_way}):
+        found = complaints(
+            work, _left(work, errno.EIO, **changes), Expected(("EIO", "EIO, lost")), 0
+        )
+        assert found == []
+
+
 @pytest.mark.parametrize(
-    ("cell", "complaint"),
+    ("expected", "complaint"),
     [
-        (_cell("read", "EIO"), "done, where EIO was expected"),
-        (_cell("read", says=("no such words",)), "it did not say: no such words"),
-        (_cell("read", first="no such words"), "it did not say: no such words"),
-        (_cell("read", resends=True), "no call was sent again"),
-        (_cell("read", moves=True), "no call was reissued on another path"),
+        (Expected(("EIO",)), "done, where EIO was expected"),
+        (Expected(says=("no such words",)), "it did not say: no such words"),
+        (Expected(first="no such words"), "it did not say: no such words"),
+        (Expected(resends=True), "no call was sent again"),
+        (Expected(moves=True), "no call was reissued on another path"),
     ],
+    ids=str,
 )
-def test_what_was_expected_and_is_not_there(cell: Cell, complaint: str) -> None:
-    assert complaints(cell, _left("read")) == [complaint]
+def test_what_was_expected_and_is_not_there(expected: Expected, complaint: str) -> None:
+    left = _left(WORKS["read"], 0)
+    assert complaints(WORKS["read"], left, expected, 0) == [complaint]
 
 
-@pytest.mark.parametrize(
-    ("status", "stderr", "ends"),
-    [(None, "", "hung"), (-11, "", "crashed"), (1, "AddressSanitizer: x", "crashed")],
-)
-def test_what_hangs_or_crashes(status: int | None, stderr: str, ends: str) -> None:
-    left = _left("read")
-    left.result = replace(left.result, status=status, stderr=stderr)
-    assert f"{ends}, where done was expected" in complaints(_cell("read"), left)
+def test_blocks_that_do_not_hold_what_was_written_are_found() -> None:
+    block, size, prefix = 16 << 10, 1 << 20, b"\0\0\0\7"
+    right = b"".join(judge.block_at(at, block, prefix) for at in range(0, size, block))
+    turned = right[:777_777] + bytes([right[777_777] ^ 1]) + right[777_778:]
+    for file, other, wrong in (
+        (right, prefix, []),
+        (right, b"\0\0\0\6", [*range(0, size, block)]),
+        (turned, prefix, [777_777 // block * block]),
+        (right[:-512], prefix, [size - block]),
+    ):
+        assert [*judge.wrong_blocks(io.BytesIO(file), block, size, other)] == wrong
