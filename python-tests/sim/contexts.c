@@ -26,6 +26,7 @@ struct context {
 static struct {
 	uint64_t made;
 	struct context contexts[CONTEXTS]; /* the latest */
+	uint64_t refuses_until;
 } state;
 
 /* A credential, RFC 2203, 5 */
@@ -59,6 +60,12 @@ void contexts_restart(void)
 {
 	for (int i = 0; i < CONTEXTS; i++)
 		forget(&state.contexts[i]);
+}
+
+void contexts_refuse(uint64_t until)
+{
+	contexts_restart();
+	state.refuses_until = until;
 }
 
 static struct context *find(uint64_t handle)
@@ -183,7 +190,8 @@ static void answer_first(const uint8_t *token, uint32_t length, struct xdr_out *
 	bool again = world_chance(server.terms.gss.rounds_in);
 
 	memcpy(asked, token, min_of((size_t)length, sizeof(asked)));
-	if (has_ended(&(struct context){.expires = asked[0]})) {
+	if (has_ended(&(struct context){.expires = asked[0]}) ||
+	    world.clock.now < state.refuses_until) {
 		put_step(out, NULL, EXPIRED, NULL);
 		return;
 	}

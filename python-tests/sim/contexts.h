@@ -46,6 +46,8 @@ struct contexts_terms contexts_heal(struct contexts_terms terms);
 
 void contexts_begin(void);
 void contexts_restart(void);
+/* Forgets them, and refuses tickets until then. */
+void contexts_refuse(uint64_t until);
 
 /* A call, from the xid on, has come in: the numbers of a context come in their order. */
 void contexts_note_arrival(const uint8_t *bytes, uint32_t length);

@@ -60,6 +60,7 @@ static void act(enum scenario_act what, uint32_t address)
 	case SCENARIO_SESSIONS: clients_forget_sessions(&server_clients); break;
 	case SCENARIO_REFUSE_ADDRESS: network_refuse(address); break;
 	case SCENARIO_CONTEXTS: contexts_restart(); break;
+	case SCENARIO_TICKETS: contexts_refuse(world.clock.now + 10 * SEC); break;
 	}
 }
 

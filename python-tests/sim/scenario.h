@@ -35,6 +35,7 @@ enum scenario_act {
 	SCENARIO_SESSIONS,	 /* its sessions are */
 	SCENARIO_REFUSE_ADDRESS, /* new connections to the call's address are refused */
 	SCENARIO_CONTEXTS,	 /* the server forgets all Kerberos contexts */
+	SCENARIO_TICKETS,	 /* the same, and for 10 s it refuses tickets */
 };
 
 /* What becomes of a call. All zeros: it is carried out and answered. */

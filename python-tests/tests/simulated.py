@@ -26,6 +26,7 @@ class Act(IntEnum):
     SESSIONS = 4
     REFUSE_ADDRESS = 5
     CONTEXTS = 6
+    TICKETS = 7
 
 
 JITTER, LINUX = 2, 3  # enum reconnect

@@ -321,6 +321,18 @@ def test_the_time_of_all_contexts_is_told(scenario: Scenarios) -> None:
     assert twice > once > 0
 
 
+@pytest.mark.parametrize("version", [3, 4])
+def test_hard_waits_where_the_server_refuses_tickets_for_a_while(
+    scenario: Scenarios, version: int
+) -> None:
+    """It says so once. The context of before is forgotten: nothing can be asked meanwhile."""
+    write = _W if version == 3 else Nfs4.WRITE
+    ran = scenario(on(write, {"act": Act.TICKETS}, nth=4), depth=1, version=version, service=1)
+    assert 10 <= ran.result.took / SECOND < 16
+    assert ran.result.contexts == 2
+    assert ran.said("the server refuses the ticket") == ran.said("server OK") == 1
+
+
 # Of 16 clients, in seconds: they follow from the clients' numbers, and so are the same in each run.
 _PAUSES = (
     0.137, 0.201, 0.207, 0.344, 0.346, 0.456, 0.479, 0.561,
