@@ -42,7 +42,6 @@ from servers.scripted import Nfs4 as Op
 
 # A signal would not be looked at while C code runs.
 pytestmark = pytest.mark.timeout(method="thread")
-pytestmark = pytest.mark.timeout(method="thread")
 
 U32, U64 = 2**32 - 1, 2**64 - 1
 _VERIFIER = b"verifier"
@@ -71,14 +70,15 @@ RPC_REPLIES: dict[bytes, tuple[str, int, int, int, int, str]] = {
     ),
     xdr(1, 1, U32): ("RPC_AUTH_ERROR", U32, 0, 0, errno.EACCES, "unknown auth_stat"),
 }  # fmt: skip
-_NO_REPLIES: dict[str, bytes] = {
-    "accept_stat 6": xdr(0, 0, 0, 6),
-    "accept_stat 2^32-1": xdr(0, 0, 0, U32),
-    "a verifier of 401 bytes": xdr(0, 0, 401) + bytes(500),
-    "a verifier of 4 GiB": xdr(0, 0, U32) + bytes(500),
-    "neither accepted nor denied": xdr(2),
-    "reject_stat 2": xdr(1, 2),
-}
+_NO_REPLIES = (
+    message(7, xdr(0, 0, 0, 6)),  # accept_stat
+    message(7, xdr(0, 0, 0, U32)),
+    message(7, xdr(0, 0, 401) + bytes(500)),  # the verifier's length
+    message(7, xdr(0, 0, U32) + bytes(500)),
+    message(7, xdr(2)),  # neither accepted nor denied
+    message(7, xdr(1, 2)),  # reject_stat
+    *(message(7, accepted(AcceptStat.SUCCESS), kind) for kind in (0, 2, U32)),
+)
 
 
 def decode_reply(lib: CData, sent: bytes) -> tuple[CData, int, bool]:
@@ -101,16 +101,10 @@ def test_reply_headers(testlib: CData) -> None:
 
 
 def test_what_is_no_reply(testlib: CData) -> None:
-    said = {what: message(7, rest) for what, rest in _NO_REPLIES.items()}
-    for kind in (0, 2, U32):
-        said[f"message type {kind}"] = message(7, accepted(AcceptStat.SUCCESS), kind)
-    for what, data in said.items():
-        header, _, more = decode_reply(testlib, data)
-        assert (more, header.xid, name_of("rpc_verdict", header.verdict)) == (
-            False,
-            7,
-            "RPC_NOT_A_REPLY",
-        ), what
+    for sent in _NO_REPLIES:
+        header, _, more = decode_reply(testlib, sent)
+        verdict = name_of("rpc_verdict", header.verdict)
+        assert (more, header.xid, verdict) == (False, 7, "RPC_NOT_A_REPLY"), sent
         assert testlib.rpc_verdict_errno(header) == errno.EPROTO
 
 
@@ -190,115 +184,90 @@ def test_calls_for_metadata(testlib: CData) -> None:
 # --- NFSv3 results ---
 
 
-class Expected(NamedTuple):
-    """Results as they are sent, and what they say."""
+# What a reply says of a failure, and of a success: optional attributes of these sizes (RFC 1813,
+# 2.6). A success has more before and behind them; what it says of I/O is count, eof, committed and
+# verifier.
+_FATTR, _WCC = (84,), (24, 84)
+_MADE = xdr(1, _FILE, 0)  # a handle, but no attributes
+_RESULTS: list[tuple[str, Sequence[int], bytes, bytes, tuple[int, bool, int, bytes]]] = [
+    *(
+        ("READ", _FATTR, b"", xdr(count, eof, count), (count, eof, 0, bytes(8)))
+        for count, eof in ((0, False), (4096, True), (U32, True))  # up to its data
+    ),
+    *(
+        ("WRITE", _WCC, b"", xdr(count, how) + _VERIFIER, (count, False, how, _VERIFIER))
+        for count, how in ((0, 0), (4096, 2), (U32, 1))
+    ),
+    ("COMMIT", _WCC, b"", _VERIFIER, (0, False, 0, _VERIFIER)),
+    *(
+        (name, sizes, front, rest, (0, False, 0, bytes(8)))
+        for name, sizes, front, rest in (
+            ("GETATTR", (), bytes(84), b""),
+            ("LOOKUP", _FATTR, xdr(_FILE) + bytes(4), b""),
+            ("ACCESS", _FATTR, b"", bytes(4)),
+            ("SETATTR", _WCC, b"", b""),
+            *((name, _WCC, _MADE, b"") for name in ("CREATE", "MKDIR", "SYMLINK")),
+            *((name, _WCC, b"", b"") for name in ("REMOVE", "RMDIR")),
+            ("RENAME", _WCC * 2, b"", b""),
+            ("LINK", _FATTR + _WCC, b"", b""),
+            ("READDIR", _FATTR, b"", bytes(16)),
+            ("FSSTAT", _FATTR, b"", bytes(52)),
+            ("FSINFO", _FATTR, b"", bytes(48)),
+        )
+    ),
+]
+_DATA_PATH = ("READ", "WRITE", "COMMIT")
 
-    procedure: Nfs
-    sent: bytes
-    status: int = 0
-    moved: int = 0
-    eof: bool = False
-    committed: int = 0
-    verifier: bytes = bytes(8)
 
-
-def results() -> Iterator[Expected]:
-    """Yield results of READ (up to its data), WRITE and COMMIT."""
-    data_path = [(Nfs.READ, [84]), (Nfs.WRITE, [24, 84]), (Nfs.COMMIT, [24, 84])]
-    for procedure, sizes in data_path:
+def results() -> Iterator[tuple[str, bytes, int, tuple[int, bool, int, bytes]]]:
+    """Yield procedures and their results, with each choice of attributes, and what they say."""
+    for name, sizes, before, behind, says in _RESULTS:
         for there in product((0, 1), repeat=len(sizes)):
-            given = b"".join(
-                xdr(one) + b"\xa5" * size * one for one, size in zip(there, sizes, strict=True)
-            )
-            yield Expected(procedure, xdr(70) + given, 70)
-            for count, word in ((0, 0), (4096, 1), (U32, 1)):
-                sent = bytes(4) + given
-                if procedure is Nfs.READ:
-                    sent += xdr(count, word, count)
-                    yield Expected(procedure, sent, 0, count, bool(word))
-                elif procedure is Nfs.WRITE:
-                    sent += xdr(count, 2 * word) + _VERIFIER
-                    yield Expected(procedure, sent, 0, count, False, 2 * word, _VERIFIER)
-                else:
-                    yield Expected(procedure, sent + _VERIFIER, verifier=_VERIFIER)
+            pairs = zip(there, sizes, strict=True)
+            given = b"".join(xdr(one) + b"\xa5" * size * one for one, size in pairs)
+            yield name, xdr(70) + given, 70, (0, False, 0, bytes(8))
+            yield name, xdr(0) + before + given + behind, 0, says
 
 
-def decode_results(lib: CData, procedure: Nfs, sent: bytes) -> tuple[bool, int, CData, int, bool]:
-    """Return whether they are sound, status and result, the bytes used, whether it needs more."""
-    status, result, sound = ffi.new("uint32_t *"), zeros("io_result"), []
-    used, more = read(
-        sent, lambda source: sound.append(lib.nfs3_decode(source, procedure.value, status, result))
-    )
-    return sound[0], status[0], result, used, more
+class Decoded(NamedTuple):
+    """What has become of results: whether they are sound, or more is needed, and what they say."""
+
+    sound: bool
+    more: bool
+    used: int
+    status: int
+    says: tuple[int, bool, int, bytes]
+
+
+def decode_results(lib: CData, name: str, sent: bytes) -> Decoded:
+    status, sound = ffi.new("uint32_t *"), []
+    io, meta = zeros("io_result"), zeros("meta_result")
+    if name in _DATA_PATH:
+        decode, which, result = lib.nfs3_decode, Nfs[name].value, io
+    else:
+        decode, which, result = lib.nfs3_decode_meta, getattr(CONSTANTS, f"META_{name}"), meta
+    used, more = read(sent, lambda source: sound.append(decode(source, which, status, result)))
+    says = (io.count, io.eof, io.committed, value(io.verifier))
+    return Decoded(sound[0], more, used, status[0], says)
 
 
 def test_results(testlib: CData) -> None:
-    for expected in results():
-        sent, procedure = expected.sent, expected.procedure
-        sound, status, result, used, more = decode_results(testlib, procedure, sent + b"behind")
-        assert (sound, more, used) == (True, False, len(sent)), expected
-        assert (status, result.count, result.eof) == expected[2:5], expected
-        assert (result.committed, value(result.verifier)) == expected[5:], expected
+    """All of them are read, and no more, whichever attributes the server leaves out."""
+    for name, sent, status, says in results():
+        found = decode_results(testlib, name, sent + b"behind")
+        assert found == Decoded(True, False, len(sent), status, says), (name, sent)
         for length in range(len(sent)):
-            assert decode_results(testlib, procedure, sent[:length])[-1], "more is needed"
+            assert decode_results(testlib, name, sent[:length]).more, (name, length)
 
 
 def test_contradictory_results(testlib: CData) -> None:
     """Attributes neither there nor not, another length than the count, an unknown stable_how."""
-    for procedure, sent in (
-        (Nfs.READ, xdr(0, 2)),
-        (Nfs.READ, xdr(0, 0, 4096, 1, 4097)),
-        (Nfs.WRITE, xdr(0, 0, 0, 4096, 3) + _VERIFIER),
+    for name, sent in (
+        ("READ", xdr(0, 2)),
+        ("READ", xdr(0, 0, 4096, 1, 4097)),
+        ("WRITE", xdr(0, 0, 0, 4096, 3) + _VERIFIER),
     ):
-        sound, *_ = decode_results(testlib, procedure, sent + bytes(200))
-        assert not sound, (procedure, sent)
-
-
-# Of a metadata operation: sizes of the optional attributes in front (RFC 1813, 2.6), which are all
-# that a failure has; and what a success has besides, before and behind them.
-_FATTR, _WCC = (84,), (24, 84)
-_MADE = struct.pack(">I", 1) + xdr(_FILE) + bytes(4)  # a handle, but no attributes
-_META_RESULTS: dict[str, tuple[Sequence[int], bytes, bytes]] = {
-    "GETATTR": ((), bytes(84), b""),
-    "LOOKUP": (_FATTR, xdr(_FILE) + bytes(4), b""),
-    "ACCESS": (_FATTR, b"", bytes(4)),
-    "SETATTR": (_WCC, b"", b""),
-    "CREATE": (_WCC, _MADE, b""),
-    "MKDIR": (_WCC, _MADE, b""),
-    "SYMLINK": (_WCC, _MADE, b""),
-    "REMOVE": (_WCC, b"", b""),
-    "RMDIR": (_WCC, b"", b""),
-    "RENAME": (_WCC * 2, b"", b""),
-    "LINK": (_FATTR + _WCC, b"", b""),
-    "READDIR": (_FATTR, b"", bytes(16)),
-    "FSSTAT": (_FATTR, b"", bytes(52)),
-    "FSINFO": (_FATTR, b"", bytes(48)),
-}
-
-
-def decode_meta(lib: CData, operation: str, sent: bytes) -> tuple[bool, int, int, bool]:
-    """Return whether they are sound, the status, the bytes used, whether it needs more."""
-    status, result, sound = ffi.new("uint32_t *"), zeros("meta_result"), []
-    op = getattr(CONSTANTS, f"META_{operation}")
-    used, more = read(
-        sent, lambda source: sound.append(lib.nfs3_decode_meta(source, op, status, result))
-    )
-    return sound[0], status[0], used, more
-
-
-@pytest.mark.parametrize("name", _META_RESULTS)
-def test_results_for_metadata(testlib: CData, name: str) -> None:
-    """All of them are read, and no more, whichever attributes the server leaves out."""
-    sizes, before, behind = _META_RESULTS[name]
-    for there in product((0, 1), repeat=len(sizes)):
-        given = b"".join(
-            struct.pack(">I", one) + b"\xa5" * size * one
-            for one, size in zip(there, sizes, strict=True)
-        )
-        for status, rest in ((0, before + given + behind), (70, given)):
-            sent = struct.pack(">I", status) + rest
-            found = decode_meta(testlib, name, sent + b"behind")
-            assert found == (True, status, len(sent), False), there
+        assert not decode_results(testlib, name, sent + bytes(200)).sound, (name, sent)
 
 
 def test_status_names(testlib: CData) -> None:
@@ -623,66 +592,55 @@ def test_nfs4_results(testlib: CData) -> None:
 _IO = (Op.SEQUENCE, Op.PUTFH)
 _PUT = xdr(22, 0)
 _STALE = xdr(22, 70)
-_ENDS: dict[str, tuple[bytes, tuple[Op, ...], list[int]]] = {
-    "all went well": (reply(0, _GOOD, _PUT), _IO, [0, 0]),
-    "the second failed": (reply(70, _GOOD, _STALE), (*_IO, Op.READ), [0, 70]),
-    "the first failed": (reply(10052, xdr(53, 10052)), _IO, [10052]),
-    "an operation unknown": (reply(10044, xdr(10044, 10044)), _IO, [10044]),
-    "the last failed in two ways": (reply(71, _GOOD, _STALE), _IO, [0, 70]),
-    "all failed, the last went well": (reply(70, _GOOD, _PUT), _IO, [0, 0]),
-    "all failed, and a result is missing": (reply(70, _GOOD), _IO, [0, 70]),
-    "the longest tag": (reply(10021, tag=b"t" * _OPAQUE_MAX), (Op.SEQUENCE,), [10021]),
-}
-
-
-@pytest.mark.parametrize("whole", [0, 70, 71])
-def test_nothing_behind_a_failure_is_read(testlib: CData, whole: int) -> None:
-    """Some servers go on: the operation's own status counts."""
-    head = reply(whole, _GOOD, _STALE, _PUT)
-    reading = read_results(testlib, head, *_IO, Op.READ)
-    assert reading.sound
-    assert (reading.statuses, reading.used) == ([0, 70], len(head) - len(_PUT))
+# A reply, the operations that were asked for, and the statuses that it has; what lies behind them
+# is not read.
+_ENDS: list[tuple[bytes, tuple[Op, ...], list[int], bytes]] = [
+    (reply(0, _GOOD, _PUT), _IO, [0, 0], b""),
+    (reply(70, _GOOD, _STALE), (*_IO, Op.READ), [0, 70], b""),
+    (reply(10052, xdr(53, 10052)), _IO, [10052], b""),
+    (reply(10044, xdr(10044, 10044)), _IO, [10044], b""),
+    # The status of all, and of the last, differ.
+    (reply(71, _GOOD, _STALE), _IO, [0, 70], b""),
+    (reply(70, _GOOD, _PUT), _IO, [0, 0], b""),
+    (reply(70, _GOOD), _IO, [0, 70], b""),
+    # Some servers go on behind a failure: the operation's own status counts.
+    *((reply(all_, _GOOD, _STALE, _PUT), (*_IO, Op.READ), [0, 70], _PUT) for all_ in (0, 70, 71)),
+    (reply(10021, tag=b"t" * _OPAQUE_MAX), (Op.SEQUENCE,), [10021], b""),
+]
 
 
 def test_compounds_end(testlib: CData) -> None:
-    for name, (sent, operations, statuses) in _ENDS.items():
+    for sent, operations, statuses, behind in _ENDS:
         reading = read_results(testlib, sent, *operations)
-        assert reading.sound, name
-        assert (reading.statuses, reading.used) == (statuses, len(sent)), name
+        assert reading.sound, sent
+        assert (reading.statuses, reading.used) == (statuses, len(sent) - len(behind)), sent
 
 
-_CONTRADICTIONS: dict[str, tuple[bytes, tuple[Op, ...]]] = {
-    "another operation": (reply(0, _PUT), (Op.PUTROOTFH,)),
-    "an unknown operation, and another status": (reply(70, xdr(10044, 70)), (Op.SEQUENCE,)),
-    "an unknown operation that went well": (reply(0, xdr(10044, 0)), (Op.PUTFH,)),
-    "a result too few": (reply(0, _PUT), (Op.PUTFH, Op.READ)),
-    "well without a result": (reply(0), (Op.PUTFH,)),
-    "a tag too long": (xdr(0, _OPAQUE_MAX + 1) + bytes(2000), (Op.PUTFH,)),
-}
+_CONTRADICTIONS: list[tuple[bytes, tuple[Op, ...]]] = [
+    (reply(0, _PUT), (Op.PUTROOTFH,)),
+    (reply(70, xdr(10044, 70)), (Op.SEQUENCE,)),  # an unknown operation, and another status
+    (reply(0, xdr(10044, 0)), (Op.PUTFH,)),  # one that went well
+    (reply(0, _PUT), (Op.PUTFH, Op.READ)),
+    (reply(0), (Op.PUTFH,)),
+    (xdr(0, _OPAQUE_MAX + 1) + bytes(2000), (Op.PUTFH,)),  # the tag
+    # Sizes and counts that are too large, of bytes that are all there.
+    (reply(0, xdr(10, 0) + xdr(b"h" * (_FH_SIZE + 1))), (Op.GETFH,)),
+    (
+        reply(0, xdr(42, 0, Hyper(7), 6, 0, 0, Hyper(5), b"m" * (_OPAQUE_MAX + 1), b"", 0)),
+        (Op.EXCHANGE_ID,),
+    ),
+    (reply(0, xdr(33, 0, 65, *[1] * 65)), (Op.SECINFO,)),
+]
 
 
 def test_compounds_that_contradict(testlib: CData) -> None:
     """It stays so, although there are bytes enough. What else contradicts, or is cut, is fuzzed."""
-    for name, (sent, operations) in _CONTRADICTIONS.items():
+    for sent, operations in _CONTRADICTIONS:
         reading = read_results(testlib, sent + bytes(200), *operations, Op.SEQUENCE)
-        assert (reading.more, reading.broken) == (False, True), name
-        assert not reading.statuses[-1], name
-
-
-def test_sizes_and_counts_that_are_too_large(testlib: CData) -> None:
-    """All bytes that they tell of are there."""
-    for operation, body in (
-        (Op.GETFH, xdr(b"h" * (_FH_SIZE + 1))),
-        (Op.EXCHANGE_ID, xdr(Hyper(7), 6, 0, 0, Hyper(5), b"m" * (_OPAQUE_MAX + 1), b"", 0)),
-        (Op.SECINFO, xdr(65, *[1] * 65)),
-    ):
-        reading = read_results(testlib, reply(0, xdr(operation.value, 0) + body), operation)
-        assert (reading.more, reading.broken) == (False, True), operation
-
-
-def test_a_result_too_many_is_not_sound(testlib: CData) -> None:
+        assert (reading.more, reading.broken) == (False, True), (sent, operations)
+        assert not reading.statuses[-1], (sent, operations)
     reading = read_results(testlib, reply(0, _PUT, _PUT), Op.PUTFH)
-    assert (reading.sound, reading.left) == (False, 1)
+    assert (reading.sound, reading.left) == (False, 1), "a result too many"
 
 
 # --- nfsstat4 ---
