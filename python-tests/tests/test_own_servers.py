@@ -12,14 +12,14 @@ import re
 import secrets
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
 
 import pytest
+from engine_c import CData, value
 from engine_helpers import eventually
-from xdrlib3 import Unpacker
+from test_codec import read_results
 
 from jobs import Fio
 from nfsmulti.bench.sink import Sink
@@ -68,102 +68,64 @@ def path(*names: str) -> list[bytes]:
     return [op(Nfs4.PUTROOTFH), *(op(Nfs4.LOOKUP, name.encode()) for name in names)]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Reply:
-    """The results of a compound: its status, and of each operation the status and what follows."""
+    """The results of a compound, which the engine's own decoders read: test_codec.py has those."""
 
-    status: int
-    results: list[tuple[Nfs4 | int, int, Any]]
+    lib: CData = field(compare=False)
+    sent: bytes
+    operations: Sequence[bytes]
 
-    def of(self, operation: Nfs4) -> Any:
-        return next(given for which, _, given in self.results if which is operation)
+    @property
+    def status(self) -> int:
+        return int.from_bytes(self.sent[:4])
 
+    @property
+    def first_status(self) -> int:
+        """Its first operation's: behind status, tag and count, and the operation's number."""
+        return int.from_bytes(self.sent[20:24])
 
-def _open(source: Unpacker) -> bytes:
-    stateid = source.unpack_fopaque(16)
-    source.unpack_fopaque(24)
-    source.unpack_array(source.unpack_uint)
-    assert source.unpack_uint() == 0  # no delegation
-    return stateid
+    def of(self, operation: Nfs4) -> CData:
+        return self._read()[1][operation]
 
+    @property
+    def data(self) -> bytes:
+        """What a READ has brought, which is the last operation."""
+        used, bodies = self._read()
+        return self.sent[used : used + bodies[Nfs4.READ].count]
 
-def _create_session(source: Unpacker) -> bytes:
-    session = source.unpack_fopaque(16)
-    source.unpack_fopaque(8 + 28 + 28)
-    return session
-
-
-def _exchange(source: Unpacker) -> tuple[int, int]:
-    client, sequence = source.unpack_uhyper(), source.unpack_uint()
-    source.unpack_fopaque(4 + 4 + 8)
-    for _ in range(2):
-        source.unpack_opaque()
-    source.unpack_uint()
-    return client, sequence
-
-
-_RESULTS: dict[Nfs4, Callable[[Unpacker], Any]] = {
-    Nfs4.SEQUENCE: lambda source: source.unpack_fopaque(36),
-    Nfs4.OPEN: _open,
-    Nfs4.CREATE_SESSION: _create_session,
-    Nfs4.EXCHANGE_ID: _exchange,
-    Nfs4.GETFH: lambda source: source.unpack_opaque(),
-    Nfs4.CLOSE: lambda source: source.unpack_fopaque(16),
-    Nfs4.READ: lambda source: (source.unpack_bool(), source.unpack_opaque()),
-    Nfs4.WRITE: lambda source: (
-        source.unpack_uint(),
-        source.unpack_uint(),
-        source.unpack_fopaque(8),
-    ),
-    Nfs4.COMMIT: lambda source: source.unpack_fopaque(8),
-}
+    def _read(self) -> tuple[int, dict[Nfs4, CData]]:
+        operations = [Nfs4(int.from_bytes(one[:4])) for one in self.operations]
+        reading = read_results(self.lib, self.sent, *operations)
+        assert reading.sound, self
+        assert not any(reading.statuses), self
+        return reading.used, dict(zip(operations, reading.bodies, strict=True))
 
 
-@dataclass
-class Client41:
+class Client41(RpcClient):
     """A connection to a port of 127.0.0.1, a client ID and a session."""
 
-    port: int
-    client: int = 0
-    session: bytes = b""
-    sequences: dict[int, int] = field(default_factory=dict)  # the last one of each slot
+    def __init__(self, lib: CData, port: int):
+        super().__init__("127.0.0.1", port, NFS, 4)
+        self._lib, self.port, self.client, self.session = lib, port, 0, b""
+        self.sequences: dict[int, int] = {}  # the last one of each slot
 
-    def __post_init__(self) -> None:
-        self.connect()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._rpc.__exit__()
-
-    def connect(self) -> None:
-        """Make a connection, the former one is forgotten."""
-        self._rpc = RpcClient("127.0.0.1", self.port, NFS, 4)
+    def reconnect(self) -> None:
+        self.__exit__()
+        super().__init__("127.0.0.1", self.port, NFS, 4)
 
     def compound(self, *operations: bytes, minor: int = 1) -> Reply:
         call = xdr(b"tag!", minor, len(operations)) + b"".join(operations)
-        source = Unpacker(self._rpc.call(1, call))
-        status = source.unpack_uint()
-        assert source.unpack_opaque() == b"tag!"
-        results: list[tuple[Nfs4 | int, int, Any]] = []
-        for _ in range(source.unpack_uint()):
-            number, ended = source.unpack_uint(), source.unpack_uint()
-            known = {one.value: one for one in Nfs4}.get(number, number)
-            decode = _RESULTS.get(known) if isinstance(known, Nfs4) and not ended else None
-            results.append((known, ended, decode(source) if decode else None))
-        source.done()
-        return Reply(status, results)
+        return Reply(self._lib, self.call(1, call), operations)
 
     def begin(self, *, complete: bool = True) -> int:
         """Get a client ID and a session; give CREATE_SESSION's status."""
-        verifier = Fixed(b"verifier")
-        arguments = (verifier, b"tests", 0x10000, 0, 0)
-        reply = self.compound(op(Nfs4.EXCHANGE_ID, *arguments))
-        self.client, sequence = reply.of(Nfs4.EXCHANGE_ID)
-        status = self.create_session(sequence)
+        arguments = (Fixed(b"verifier"), b"tests", 0x10000, 0, 0)
+        made = self.compound(op(Nfs4.EXCHANGE_ID, *arguments)).of(Nfs4.EXCHANGE_ID)
+        self.client = made.client
+        status = self.create_session(made.sequence)
         if complete and not status:
-            self.call(op(Nfs4.RECLAIM_COMPLETE, 0))
+            self.ask(op(Nfs4.RECLAIM_COMPLETE, 0))
         return status
 
     def create_session(self, sequence: int) -> int:
@@ -171,16 +133,15 @@ class Client41:
         arguments = (Hyper(self.client), sequence, 0, *channel, *channel, 0, 1, 0)
         reply = self.compound(op(Nfs4.CREATE_SESSION, *arguments))
         if not reply.status:
-            self.session = reply.of(Nfs4.CREATE_SESSION)
+            self.session = value(reply.of(Nfs4.CREATE_SESSION).session)
             self.sequences = {}
         return reply.status
 
-    def call(self, *operations: bytes, slot: int = 0, cache: bool = False) -> Reply:
+    def ask(self, *operations: bytes, slot: int = 0, cache: bool = False) -> Reply:
         """Send operations behind the slot's next SEQUENCE."""
         self.sequences[slot] = self.sequences.get(slot, 0) + 1
         reply = self.again(*operations, slot=slot, cache=cache)
-        if reply.results and reply.results[0][1]:
-            self.sequences[slot] -= 1
+        self.sequences[slot] -= reply.first_status != 0
         return reply
 
     def again(self, *operations: bytes, slot: int = 0, cache: bool = False) -> Reply:
@@ -192,13 +153,15 @@ class Client41:
         """OPEN a file of /export by name, which may make it, and get its handle."""
         how = (1, 0, 0, 0) if create else (0,)  # UNCHECKED, without attributes
         arguments = (0, _BOTH, 0, Hyper(self.client), b"o", *how, 0, name.encode())
-        return self.call(*path("export"), op(Nfs4.OPEN, *arguments), op(Nfs4.GETFH))
+        return self.ask(*path("export"), op(Nfs4.OPEN, *arguments), op(Nfs4.GETFH))
 
     def opened(self, name: str, create: bool = False) -> Held:
         """OPEN a file, which must go well."""
         reply = self.open(name, create)
-        assert reply.status == 0, reply
-        return Held(reply.of(Nfs4.GETFH), reply.of(Nfs4.OPEN))
+        handle = reply.of(Nfs4.GETFH)
+        return Held(
+            bytes(handle.bytes[0 : handle.length]), value(reply.of(Nfs4.OPEN).stateid.bytes)
+        )
 
 
 @dataclass(frozen=True)
@@ -208,24 +171,31 @@ class Held:
     handle: bytes
     stateid: bytes
 
+    def _by_handle(self, operation: Nfs4, *arguments: int | bytes) -> list[bytes]:
+        return [op(Nfs4.PUTFH, self.handle), op(operation, *arguments)]
+
     def read(self, offset: int, count: int) -> list[bytes]:
-        arguments = (Fixed(self.stateid), Hyper(offset), count)
-        return [op(Nfs4.PUTFH, self.handle), op(Nfs4.READ, *arguments)]
+        return self._by_handle(Nfs4.READ, Fixed(self.stateid), Hyper(offset), count)
 
     def write(self, offset: int, data: bytes, stable: Stable = Stable.UNSTABLE) -> list[bytes]:
-        arguments = (Fixed(self.stateid), Hyper(offset), stable, data)
-        return [op(Nfs4.PUTFH, self.handle), op(Nfs4.WRITE, *arguments)]
+        return self._by_handle(Nfs4.WRITE, Fixed(self.stateid), Hyper(offset), stable, data)
 
     def commit(self) -> list[bytes]:
-        return [op(Nfs4.PUTFH, self.handle), op(Nfs4.COMMIT, Hyper(0), 0)]
+        return self._by_handle(Nfs4.COMMIT, Hyper(0), 0)
 
     def close(self) -> list[bytes]:
-        return [op(Nfs4.PUTFH, self.handle), op(Nfs4.CLOSE, 0, Fixed(self.stateid))]
+        return self._by_handle(Nfs4.CLOSE, 0, Fixed(self.stateid))
 
     def reclaim(self, client: int) -> list[bytes]:
         """Return the operations of an OPEN that reclaims after a restart."""
-        arguments = (0, _BOTH, 0, Hyper(client), b"o", 0, 1, 0)
-        return [op(Nfs4.PUTFH, self.handle), op(Nfs4.OPEN, *arguments)]
+        return self._by_handle(Nfs4.OPEN, 0, _BOTH, 0, Hyper(client), b"o", 0, 1, 0)
+
+
+@contextlib.contextmanager
+def client_of(lib: CData, port: int) -> Iterator[Client41]:
+    with Client41(lib, port) as running:
+        assert running.begin() == Status4.OK
+        yield running
 
 
 # --- nfs-sink ---
@@ -237,27 +207,16 @@ def sink(build_dir: Path) -> Iterator[Sink]:
         yield running
 
 
-@contextlib.contextmanager
-def client_of(sink: Sink) -> Iterator[Client41]:
-    with Client41(sink.port) as running:
-        assert running.begin() == Status4.OK
-        yield running
-
-
 @pytest.fixture
-def client(sink: Sink) -> Iterator[Client41]:
-    with client_of(sink) as running:
+def client(testlib: CData, sink: Sink) -> Iterator[Client41]:
+    with client_of(testlib, sink.port) as running:
         yield running
 
 
 def read(client: Client41, file: Held, offset: int, count: int) -> tuple[bool, bytes]:
     """Return whether the file ends there, and its bytes."""
-    found: tuple[bool, bytes] = client.call(*file.read(offset, count)).of(Nfs4.READ)
-    return found
-
-
-def serves(client: Client41) -> None:
-    assert read(client, client.opened("a", create=True), 0, 1) == (True, b"")
+    reply = client.ask(*file.read(offset, count))
+    return reply.of(Nfs4.READ).eof, reply.data
 
 
 def _run(engine: Engine, sink: Sink, folder: Path, **options: Option) -> FioResult:
@@ -293,8 +252,9 @@ def test_many_connections_on_several_threads(
     assert counts.connections >= len(result.stats) == 16
 
 
-def test_pacing_is_each_connections_own(build_dir: Path) -> None:
-    with Sink(["--pacing", "1000000"], folder=build_dir) as sink, client_of(sink):
+def test_pacing_is_each_connections_own(build_dir: Path, testlib: CData) -> None:
+    options = ["--pacing", "1000000"]
+    with Sink(options, folder=build_dir) as sink, client_of(testlib, sink.port):
         argv = ["ss", "-tinH", f"sport = :{sink.port}"]
         shown = run(argv, timeout=_SECONDS).check().stdout
     assert re.search(r"pacing_rate \S+/(8000000|8M)bps", shown), shown
@@ -312,32 +272,42 @@ def test_writes_are_counted_and_grow_the_file(sink: Sink, client: Client41) -> N
     for length in lengths:
         file = client.opened(f"of {length}", create=True)
         put = file.write(_TIB, b"x" * length, Stable.DATA_SYNC)
-        count, stable, verifier = client.call(*put).of(Nfs4.WRITE)
-        assert (count, stable) == (length, Stable.DATA_SYNC)
-        assert client.call(*file.commit()).of(Nfs4.COMMIT) == verifier
+        wrote = client.ask(*put).of(Nfs4.WRITE)
+        assert (wrote.count, wrote.committed) == (length, Stable.DATA_SYNC)
+        commit = client.ask(*file.commit()).of(Nfs4.COMMIT)
+        assert value(commit.verifier) == value(wrote.verifier) != bytes(8)
         assert read(client, file, _TIB, 2 << 20) == (True, bytes(length))
-        assert client.call(*file.close()).status == Status4.OK
+        assert client.ask(*file.close()).status == Status4.OK
     counts = sink.stop()
     assert counts.write_bytes == counts.read_bytes == sum(lengths)
     assert counts.nfs4["READ"] == counts.nfs4["WRITE"] == counts.nfs4["CLOSE"] == len(lengths)
 
 
 @pytest.mark.parametrize("options", [[], ["--spin"]], ids=["sleeps", "spins"])
-def test_ends_with_its_counts_whoever_is_connected(build_dir: Path, options: list[str]) -> None:
-    with Sink(options, folder=build_dir) as sink, client_of(sink) as client:
-        serves(client)
+def test_ends_with_its_counts_whoever_is_connected(
+    build_dir: Path, testlib: CData, options: list[str]
+) -> None:
+    with (
+        Sink(options, folder=build_dir) as sink,
+        client_of(testlib, sink.port) as client,
+    ):
+        assert read(client, client.opened("a", create=True), 0, 1) == (True, b"")
         counts = sink.stop()  # which one that has to be killed does not tell
     assert (counts.nfs4["OPEN"], counts.nfs4["READ"], counts.nfs, counts.mount) == (1, 1, {}, {})
     assert counts.connections == 1
     assert counts.busy_seconds > 0
 
 
-def test_stalls_again_and_again(build_dir: Path) -> None:
-    with Sink(["--stall", "199:200"], folder=build_dir) as sink, client_of(sink) as client:
+def test_stalls_again_and_again(build_dir: Path, testlib: CData) -> None:
+    options = ["--stall", "199:200"]
+    with (
+        Sink(options, folder=build_dir) as sink,
+        client_of(testlib, sink.port) as client,
+    ):
 
         def waits() -> bool:
             begun = time.monotonic()
-            client.call()
+            client.ask()
             return time.monotonic() - begun > 0.1
 
         eventually(waits)
@@ -357,9 +327,8 @@ def test_bad_options_are_named(build_dir: Path) -> None:
 
 
 @pytest.fixture
-def client41(server: ScriptedServer) -> Iterator[Client41]:
-    with Client41(server.nfs_port) as running:
-        assert running.begin() == Status4.OK
+def client41(testlib: CData, server: ScriptedServer) -> Iterator[Client41]:
+    with client_of(testlib, server.nfs_port) as running:
         yield running
 
 
@@ -390,27 +359,27 @@ def test_arguments_of_which_some_are_left_are_garbage(server: ScriptedServer) ->
 
 def test_a_restart_loses_what_was_not_committed(server: ScriptedServer, client41: Client41) -> None:
     file = client41.opened("f", create=True)
-    first = client41.call(*file.write(0, b"kept")).of(Nfs4.WRITE)
-    assert client41.call(*file.commit()).of(Nfs4.COMMIT) == first[2]
-    client41.call(*file.write(2, b"lost"))
+    first = value(client41.ask(*file.write(0, b"kept")).of(Nfs4.WRITE).verifier)
+    assert value(client41.ask(*file.commit()).of(Nfs4.COMMIT).verifier) == first
+    client41.ask(*file.write(2, b"lost"))
     assert (server.content("f"), server.durable("f")) == (b"kelost", b"kept")
     server.restart()
     assert server.content("f") == b"kept"
-    assert server.export.files.verifier != first[2]
+    assert server.export.files.verifier != first
 
 
 def test_v41_a_slot_answers_again(server: ScriptedServer, client41: Client41) -> None:
     file = client41.opened("f", create=True)
     put, other = [file.write(0, one, Stable.FILE_SYNC) for one in (b"a", b"b")]
-    first = client41.call(*put, cache=True)
+    first = client41.ask(*put, cache=True)
     assert client41.again(*put, cache=True) == first
     assert client41.again(*other, cache=True).status == Status4.SEQ_FALSE_RETRY
-    client41.call(*other)
+    client41.ask(*other)
     again = client41.again(*other)
     assert again.status == Status4.RETRY_UNCACHED_REP
     client41.sequences[0] += 2
     assert client41.again(*other).status == Status4.SEQ_MISORDERED
-    assert client41.call(slot=64).status == Status4.BADSLOT
+    assert client41.ask(slot=64).status == Status4.BADSLOT
     assert len(server.calls(Nfs4.WRITE)) == 2  # what the slot answers is not carried out
 
 
@@ -420,12 +389,12 @@ def test_v41_refuses(client41: Client41) -> None:
     end = op(Nfs4.DESTROY_SESSION, Fixed(client41.session))
     assert client41.compound(root).status == Status4.OP_NOT_IN_SESSION
     assert client41.compound(minor=0).status == Status4.MINOR_VERS_MISMATCH
-    assert client41.call(xdr(12)).status == Status4.NOTSUPP  # LOCK
-    assert client41.call(xdr(99)).status == Status4.OP_ILLEGAL
-    assert client41.call(op(Nfs4.GETFH)).status == Status4.NOFILEHANDLE
+    assert client41.ask(xdr(12)).status == Status4.NOTSUPP  # LOCK
+    assert client41.ask(xdr(99)).status == Status4.OP_ILLEGAL
+    assert client41.ask(op(Nfs4.GETFH)).status == Status4.NOFILEHANDLE
     assert client41.compound(leave).status == Status4.CLIENTID_BUSY
     assert client41.compound(end).status == Status4.OK
-    assert client41.call().status == Status4.BADSESSION
+    assert client41.ask().status == Status4.BADSESSION
     assert client41.compound(leave).status == Status4.OK
     assert client41.compound(none).status == Status4.STALE_CLIENTID
 
@@ -434,29 +403,29 @@ def test_v41_stateids(server: ScriptedServer, client41: Client41) -> None:
     server.create("f", b"x")
     file = client41.opened("f")
     made_up = Held(file.handle, file.stateid[:-1] + b"?")
-    assert client41.call(*made_up.read(0, 1)).status == Status4.BAD_STATEID
-    assert client41.call(*file.write(0, b"z")).status == Status4.OK
-    assert client41.call(*file.close()).status == Status4.OK
-    assert client41.call(*file.write(0, b"z")).status == Status4.BAD_STATEID
+    assert client41.ask(*made_up.read(0, 1)).status == Status4.BAD_STATEID
+    assert client41.ask(*file.write(0, b"z")).status == Status4.OK
+    assert client41.ask(*file.close()).status == Status4.OK
+    assert client41.ask(*file.write(0, b"z")).status == Status4.BAD_STATEID
 
 
 def test_v41_restart(server: ScriptedServer, client41: Client41) -> None:
     file = client41.opened("f", create=True)
     server.restart()
-    client41.connect()
-    assert client41.call().status == Status4.BADSESSION
+    client41.reconnect()
+    assert client41.ask().status == Status4.BADSESSION
     assert client41.create_session(2) == Status4.STALE_CLIENTID
     assert client41.begin(complete=False) == Status4.OK
     assert client41.open("f").status == Status4.GRACE
     stranger = Held(server.export.files.root.handle, b"")
-    assert client41.call(*stranger.reclaim(client41.client)).status == Status4.ISDIR
-    reply = client41.call(*file.reclaim(client41.client))
-    held = Held(file.handle, reply.of(Nfs4.OPEN))
-    assert client41.call(*held.write(0, b"x")).status == Status4.OK
-    assert client41.call(op(Nfs4.RECLAIM_COMPLETE, 0)).status == Status4.OK
-    assert client41.call(op(Nfs4.RECLAIM_COMPLETE, 0)).status == Status4.COMPLETE_ALREADY
+    assert client41.ask(*stranger.reclaim(client41.client)).status == Status4.ISDIR
+    reply = client41.ask(*file.reclaim(client41.client))
+    held = Held(file.handle, value(reply.of(Nfs4.OPEN).stateid.bytes))
+    assert client41.ask(*held.write(0, b"x")).status == Status4.OK
+    assert client41.ask(op(Nfs4.RECLAIM_COMPLETE, 0)).status == Status4.OK
+    assert client41.ask(op(Nfs4.RECLAIM_COMPLETE, 0)).status == Status4.COMPLETE_ALREADY
     assert client41.open("f").status == Status4.OK
-    assert client41.call(*file.reclaim(client41.client)).status == Status4.NO_GRACE
+    assert client41.ask(*file.reclaim(client41.client)).status == Status4.NO_GRACE
 
 
 @pytest.mark.parametrize(
@@ -471,12 +440,12 @@ def test_v41_restart(server: ScriptedServer, client41: Client41) -> None:
     ],
 )
 def test_v41_a_session_takes_no_more_than_it_was_granted(
-    terms: Terms, operations: list[bytes]
+    testlib: CData, terms: Terms, operations: list[bytes]
 ) -> None:
     server = ScriptedServer(terms=terms).__enter__()
-    with Client41(server.nfs_port) as client, contextlib.suppress(OSError):
+    with Client41(testlib, server.nfs_port) as client, contextlib.suppress(OSError):
         client.begin()
-        client.call(*operations)
+        client.ask(*operations)
     with pytest.raises(AssertionError, match="session takes"):
         server.__exit__(None)
 
