@@ -49,11 +49,6 @@ NO_RESERVED_PORTS = (
 # --- one run ---
 
 
-def soundly(_: Call) -> Answer | None:
-    """Answer all calls as a sound server does."""
-    return None
-
-
 @dataclass(frozen=True)
 class Case:
     """A run: what the server does and has, the jobs, and what is expected of them.

@@ -478,23 +478,7 @@ int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
 """
 
 
-def _kernel(*, has_tls: bool = True) -> str:
-    return f"#define HAS_TLS {has_tls:d}\n{_KERNEL}"
-
-
-@pytest.mark.parametrize(
-    ("has_tls", "words"),
-    [
-        (False, "ktls=1: this kernel has no TLS: modprobe tls, or leave ktls= out"),
-        (True, "the kernel does not take the keys of AES-256-GCM: use ktls=0"),
-    ],
-)
-def test_where_the_kernel_cannot(on_kernel: OnKernel, *, has_tls: bool, words: str) -> None:
-    """GnuTLS encrypts, unless the kernel is asked to. Such a kernel stands before the real one."""
-    tls = on_kernel(_kernel(has_tls=has_tls))
-    result = tls.well("auto")
-    assert [line.ktls for line in result.stats] == [0]
-    refused(tls(1), words)
+_WITHOUT_TLS, _WITHOUT_KEYS = (f"#define HAS_TLS {has}\n{_KERNEL}" for has in (0, 1))
 
 
 # It takes the probe and ClientHello.
@@ -513,24 +497,38 @@ ssize_t send(int fd, const void *bytes, size_t length, int flags)
 
 # What the proxy does, the functions before the kernel's, and why the kernel is not used.
 _NOT_FOR_KERNEL: dict[str, tuple[dict[str, object], str, str]] = {
-    "record": ({"early": FORGED}, "", "Decryption has failed."),
+    "no TLS": (
+        {}, _WITHOUT_TLS, "ktls=1: this kernel has no TLS: modprobe tls, or leave ktls= out",
+    ),
+    "no keys": (
+        {}, _WITHOUT_KEYS, "the kernel does not take the keys of AES-256-GCM: use ktls=0",
+    ),
+    "record": ({"early": FORGED}, _WITHOUT_KEYS, "Decryption has failed."),
     "part": (
-        {"early": FORGED[:3]}, "",
+        {"early": FORGED[:3]}, _WITHOUT_KEYS,
         "the server sends data along with its handshake, which the kernel would miss: use",
     ),
     "limit": (
-        {"short_records": True}, "",
+        {"short_records": True}, _WITHOUT_KEYS,
         "the server takes shorter TLS records than the kernel makes: use ktls=0",
     ),
-    "unsent": ({}, _FULL_SOCKET, "the end of the TLS handshake is not sent yet: use ktls=0"),
+    "unsent": (
+        {}, _WITHOUT_KEYS + _FULL_SOCKET,
+        "the end of the TLS handshake is not sent yet: use ktls=0",
+    ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", _NOT_FOR_KERNEL)
-def test_a_server_that_the_kernel_is_not_for(on_kernel: OnKernel, name: str) -> None:
-    """It sends a record too early, of which GnuTLS may say more, wants them shorter, or is busy."""
+def test_where_the_kernel_cannot(on_kernel: OnKernel, name: str) -> None:
+    """Its own reasons, before which GnuTLS encrypts unless the kernel is asked to; or the server's.
+
+    That sends a record too early, of which GnuTLS may say more, wants them shorter, or is busy.
+    """
     faulty, source, words = _NOT_FOR_KERNEL[name]
-    tls = on_kernel(_kernel() + source)
+    tls = on_kernel(source)
+    if name in ("no TLS", "no keys"):
+        assert [line.ktls for line in tls.well("auto").stats] == [0]
     for member, value in faulty.items():
         setattr(tls.proxy, member, value)
     refused(tls(1), words)
