@@ -25,7 +25,6 @@ from nfsmulti.paths import PYTHON_TESTS, ROOT
 from nfsmulti.processes import run
 from servers.rpc import mark, record
 
-pytestmark = pytest.mark.timeout(method="thread")
 # A signal would not be looked at while C code runs.
 pytestmark = pytest.mark.timeout(method="thread")
 
@@ -118,12 +117,9 @@ def test_calls(testlib: CData) -> None:
         assert testlib.rpcrdma_call_size(call) == len(sent), name
         assert written(len(sent), put) == sent, name
         assert {written(room, put) for room in range(len(sent))} == {None}, name
-
-
-def test_the_longest_call_is_known(testlib: CData) -> None:
     most = [_SEGMENTS_MAX, [(1, 2, 3)] * _SEGMENTS_MAX]
-    call = ffi.new("struct rpcrdma_call *", [1, 1, most, 0, most])
-    assert testlib.rpcrdma_call_size(call) == CONSTANTS.RPCRDMA_HEADER_MAX
+    longest = ffi.new("struct rpcrdma_call *", [1, 1, most, 0, most])
+    assert testlib.rpcrdma_call_size(longest) == CONSTANTS.RPCRDMA_HEADER_MAX
 
 
 # --- replies ---
@@ -267,9 +263,6 @@ def test_written_is_what_lies_at_the_front(testlib: CData) -> None:
         assert bytes_written(testlib, offered, ()) == 0
         assert bytes_written(testlib, offered, offered[:-1]) is None
         assert bytes_written(testlib, offered, (*offered, 0)) is None
-
-
-def test_written_beyond_4_gib(testlib: CData) -> None:
     most = (U32,) * _SEGMENTS_MAX
     assert bytes_written(testlib, most, most) == _SEGMENTS_MAX * U32
 
@@ -324,13 +317,21 @@ def test_effective_inline(testlib: CData) -> None:
 # --- a server that refuses, or says what is not so ---
 
 
-def _compiled(name: str, folder: Path, *more: str) -> str:
-    """Compile a program of python-tests/rdma/ with files of the engine; return its path."""
+def _run(build_dir: Path, folder: Path, name: str, *words: str, channel: bool = True) -> str:
+    """Run a program of python-tests/rdma/, compiled with the engine's channel; give its output."""
+    if not (build_dir / "nfsmulti-rdma").exists():
+        missing(MissingError("the engine was built without libibverbs and librdmacm"))
     compiler = shutil.which("cc") or missing(MissingError("there is no C compiler"))
-    program = str(folder / name)
-    flags = ["-D_GNU_SOURCE", f"-I{ROOT / 'engine'}", "-o", program]
-    run([compiler, *flags, str(PYTHON_TESTS / f"rdma/{name}.c"), *more], timeout=60).check()
-    return program
+    program, engine = str(folder / name), ROOT / "engine"
+    sources = [str(PYTHON_TESTS / f"rdma/{name}.c")]
+    if channel:
+        parts = ("address", "rdma_link", "rdma_memory")
+        sources += [str(engine / f"transport/{part}.c") for part in parts]
+        sources += [str(engine / "wire/rpcrdma.c"), "-lrdmacm", "-libverbs"]
+    if not Path(program).exists():
+        argv = [compiler, "-D_GNU_SOURCE", f"-I{engine}", "-o", program, *sources]
+        run(argv, timeout=60).check()
+    return run([program, *words], timeout=60).check().stdout
 
 
 def _written(count: int) -> bytes:
@@ -355,45 +356,23 @@ _PLACED: dict[str, tuple[bytes, int, int, str]] = {
 }
 
 
-def _needs_rdma(build_dir: Path) -> None:
-    if not (build_dir / "nfsmulti-rdma").exists():
-        missing(MissingError("the engine was built without libibverbs and librdmacm"))
-
-
-def _channel(name: str, build_dir: Path, folder: Path) -> str:
-    """Compile a program of python-tests/rdma/ that has the channel; return its path."""
-    _needs_rdma(build_dir)
-    sources = [
-        str(ROOT / "engine" / name)
-        for name in (
-            "transport/address.c", "transport/rdma_link.c", "transport/rdma_memory.c",
-            "wire/rpcrdma.c",
-        )
-    ]  # fmt: skip
-    return _compiled(name, folder, *sources, "-lrdmacm", "-libverbs")
-
-
 def test_data_is_where_the_reply_says(build_dir: Path, tmp_path: Path) -> None:
     """What the server has not written is old bytes of the buffer, and no data."""
-    program = _channel("placed", build_dir, tmp_path)
-    for name, (sent, named, behind, outcome) in _PLACED.items():
+    for name, (sent, *places, outcome) in _PLACED.items():
         (tmp_path / "reply").write_bytes(sent)
-        argv = [program, str(tmp_path / "reply"), str(named), str(behind)]
-        assert run(argv, timeout=60).check().stdout == outcome, name
+        argv = map(str, (tmp_path / "reply", *places))
+        assert _run(build_dir, tmp_path, "placed", *argv) == outcome, name
 
 
 def test_calls_keep_to_credits_and_replies_to_what_the_server_sends(
     build_dir: Path, tmp_path: Path
 ) -> None:
-    program = _channel("bounds", build_dir, tmp_path)
-    assert run([program], timeout=60).check().stdout == "1, 0, 100, 0"
+    assert _run(build_dir, tmp_path, "bounds") == "1, 0, 100, 0"
 
 
 def test_each_device_has_keys_of_its_own(build_dir: Path, tmp_path: Path) -> None:
     """And one that was removed is there anew: what its connections had ends with the last."""
-    _needs_rdma(build_dir)
-    program = _compiled("devices", tmp_path)
-    said = run([program], timeout=60).check().stdout
+    said = _run(build_dir, tmp_path, "devices", channel=False)
     assert said == "1 2 1 | 1 by 1 | 2 by 1 | 1 by 0 | 2 segments | 3 2 | 1 | 3 2"
 
 
