@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The doctor: what it says of real servers, and of what is wrong with them."""
+"""The doctor: what it says of real servers, of what is wrong with them, and of this machine."""
 
 from __future__ import annotations
 
@@ -11,18 +11,34 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import call_harness, in_full
+from conftest import call_harness, in_full, missing, needs_privileges
 from kerberos_client import enter
 
-from nfsmulti import doctor, machine
+from nfsmulti import doctor, export, machine
 from nfsmulti.doctor import joined
+from nfsmulti.errors import MissingError
 from nfsmulti.export import PathInfo
-from nfsmulti.lab import Lab
+from nfsmulti.lab import EXPORT, SECRET, Lab, LabConfig
+from nfsmulti.lab.kerberos import KERBEROS_FLAVORS
 from nfsmulti.machine import Level, ok, warn
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.pool import read_pool
+from nfsmulti.processes import run
 from nfsmulti.report.cells import DISTURBED
-from servers.scripted import SOUND, AcceptStat, Answer, Nfs4, ScriptedServer, Terms, accepted, on
+from servers.record_proxy import Record, RecordProxy, passed
+from servers.scripted import (
+    SOUND,
+    AcceptStat,
+    Answer,
+    AuthStat,
+    Export,
+    Nfs4,
+    ScriptedServer,
+    Status4,
+    Terms,
+    accepted,
+    on,
+)
 
 _PORTS = "nfsport=22049&mountport=22050"
 
@@ -54,14 +70,13 @@ for pool in sys.argv[1:]:
     done = call_harness("doctor", "--json", "--pool", pool)
     print(json.dumps([done.status, json.loads(done.stdout)]))
 """
+_PATHS = {"PYTHONPATH": f"{PYTHON_TESTS}:{PYTHON_TESTS}/tests"}
 
 
 def _examine(lab: Lab, *pools: str, before: tuple[str, ...] = ()) -> list[Diagnosis]:
     """Examine each pool as a client of the lab; `before` are words that change how that runs."""
     argv = [*before, sys.executable, "-c", _EXAMINE, *pools]
-    done = lab.run(
-        argv, env={"PYTHONPATH": f"{PYTHON_TESTS}:{PYTHON_TESTS}/tests"}, timeout=240
-    ).check()
+    done = lab.run(argv, env=_PATHS, timeout=240).check()
     return [_diagnosis(*json.loads(line)) for line in done.stdout.splitlines()]
 
 
@@ -90,7 +105,6 @@ def pools(lab: Lab, mount: Path) -> dict[str, str]:
         "squashed": lab.path(0, export="squashed"),
         "privileged": lab.path(0, export="privileged"),
         "privileged 4.1": lab.path(0, export="privileged", version="4.1"),
-        "read-only 4.1": lab.path(0, export="ro", version="4.1"),
         "squashed 4.1": lab.path(0, export="squashed", version="4.1"),
         "wrong export 4.1": "nfs://10.77.0.1:22049/nowhere?version=4.1",
         "wrong export": f"nfs://10.77.0.1/nowhere?{_PORTS}",
@@ -141,7 +155,6 @@ _NOT_THE_SAME = "and 10.77.0.2:22049:/small do not lead to the same files"
 _FOUND = (
     ("read-only", "NFS3ERR_ROFS", "warn", "export it read-write"),
     ("squashed", "NFS3ERR_ACCES", "warn", "no_root_squash"),
-    ("read-only 4.1", "NFS4ERR_ROFS", "warn", "export it read-write"),
     ("squashed 4.1", "NFS4ERR_ACCESS", "warn", "no_root_squash"),
     ("wrong export 4.1", "/nowhere: cannot be used", "fail", "name an export"),
     ("wrong export", "/nowhere: cannot be used", "fail", "showmount -e 10.77.0.1 lists them"),
@@ -169,34 +182,6 @@ def test_what_is_wrong_with_a_pool(diagnoses: dict[str, Diagnosis], mount: Path)
     assert diagnoses["one directory"].about(f"{mount}: uid 0 gid 0 may create").startswith("ok")
     # Of these it is known who may write.
     assert diagnoses["read-only and another"].about("not checked").endswith("the same files")
-
-
-_MISTYPED = (
-    *("unknown name", "malformed", "no question mark", "directories"),
-    *("wrong export", "wrong export 4.1", "refused port"),
-)
-_RUN = """\
-import json, sys
-from conftest import refusal
-results, *pools = sys.argv[1:]
-for number, pool in enumerate(pools):
-    scenario = "dd" if number % 2 else "connections"
-    print(json.dumps(refusal("run", scenario, "--quick", "--results", results, "--pool", pool)))
-"""
-
-
-def test_a_run_says_the_same_of_a_mistyped_pool_and_writes_nothing(
-    diagnoses: dict[str, Diagnosis], pools: dict[str, str], lab: Lab, tmp_path: Path
-) -> None:
-    chosen = [pools[name] for name in _MISTYPED]
-    argv = [sys.executable, "-c", _RUN, str(tmp_path / "results"), *chosen]
-    env = {"PYTHONPATH": f"{PYTHON_TESTS}:{PYTHON_TESTS}/tests"}
-    done = lab.run(argv, env=env, timeout=240).check()
-    for name, line in zip(_MISTYPED, done.stdout.splitlines(), strict=True):
-        found = next(one for one in diagnoses[name].findings if one.startswith("fail "))
-        what = found.removeprefix("fail ").removeprefix("--pool: ")
-        assert json.loads(line) == f"{what}\n  {diagnoses[name].remedies[found]}", name
-    assert not (tmp_path / "results").exists()
 
 
 def test_reserved_port(diagnoses: dict[str, Diagnosis], lab: Lab) -> None:
@@ -384,22 +369,6 @@ def test_busy_processors_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
         assert line in call_harness("doctor").stdout
 
 
-def test_what_is_wrong_with_tickets_is_told(
-    kerberos: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In the engine's words, which say what to do."""
-    enter(kerberos, tmp_path, monkeypatch)
-    asked = f"{kerberos.path(0)}&sec=krb5p"
-    found = json.loads(call_harness("doctor", "--json", "--pool", asked).stdout)
-    (failed,) = (one for one in found if one["level"] == "fail")
-    said = f"{failed['what']} {failed['remedy']}"
-    assert "No credentials cache found" in said
-    assert "run kinit, or give keytab= and principal=" in said
-    kdc = kerberos.kdc
-    asked = f"{asked}&keytab={kdc.keytab}&principal={kdc.principal}"
-    assert call_harness("doctor", "--json", "--pool", asked).status == 0
-
-
 def test_links_tell_what_they_carry_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     devices = {"a": ("eth0", 10**10), "b": ("eth1", 10**9), "c": None}
     monkeypatch.setattr(machine, "device", devices.get)
@@ -408,3 +377,168 @@ def test_links_tell_what_they_carry_at_most(monkeypatch: pytest.MonkeyPatch) -> 
     (untold,) = machine.capacity(["a", "c"])
     assert untold.what.startswith("link speed unknown (virtual or loopback")
     assert not list(machine.capacity([]))
+
+
+@pytest.mark.parametrize(
+    ("speed", "rate"), [("25000\n", 25 * 10**9), ("-1\n", None), ("0\n", None)]
+)
+def test_a_device_may_not_know_its_rate(
+    speed: str, rate: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In bit/s, of Mbit/s; a virtual machine's often tells -1."""
+    monkeypatch.setattr(Path, "read_text", lambda _: speed)
+    assert machine.device("127.0.0.1") == (("lo", rate) if rate else None)
+
+
+# --- which security flavors an export takes ---
+
+# By MNT (RFC 1813) or SECINFO (RFC 8881, 18.29, 18.45); pseudo flavors.
+_NONE, _SYS, _KRB5, _KRB5P, _UNKNOWN = 0, 1, 390003, 390005, 390009
+
+_KERBEROS = " ".join(KERBEROS_FLAVORS)
+
+
+@pytest.mark.parametrize("version", [3, 4])
+@pytest.mark.parametrize("path", ["/", "/a", "/a/b"])
+def test_what_a_server_lists(version: int, path: str) -> None:
+    """Of NFSv4.1 the directory above the export is asked, or the root by itself."""
+    listed = Export(path=path, flavors=(_KRB5P, _UNKNOWN, _SYS, _KRB5, _NONE))
+    with ScriptedServer(export=listed) as server:
+        (found,) = export.info(server.url(version=version))
+        asked = [call.procedure for call in server.calls(Nfs4.SECINFO, Nfs4.SECINFO_NO_NAME)]
+    assert (found.flavors, found.flavors_error) == (["sys", "krb5", "krb5p", "none"], "")
+    by_name = Nfs4.SECINFO_NO_NAME if path == "/" else Nfs4.SECINFO
+    assert asked == ([by_name] if version == 4 else [])
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_list_that_tells_nothing(version: int) -> None:
+    """Nor does one of a server that is out of reach: it is not asked."""
+    with ScriptedServer(export=Export(flavors=(_UNKNOWN,))) as server:
+        (found,) = export.info(server.url(version=version))
+        server.refuse()
+        (gone,) = export.info(server.url(version=version))
+    none = "the export takes none of sys, krb5, krb5i, krb5p"
+    assert (found.error, found.flavors, found.flavors_error) == ("", (), none)
+    assert gone.error
+    assert (gone.flavors, gone.flavors_error) == ((), "")
+
+
+@pytest.fixture
+def realm(kerberos: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lab:
+    return enter(kerberos, tmp_path, monkeypatch)
+
+
+def _words(lab: Lab, flavor: str) -> str:
+    """Return a path's arguments for a flavor."""
+    more = "" if flavor == "sys" else f"&keytab={lab.kdc.keytab}&principal={lab.kdc.principal}"
+    return f"sec={flavor}{more}"
+
+
+@pytest.mark.parametrize("version", [None, "4.1"])
+def test_flavors_of_a_real_server(realm: Lab, version: str | None) -> None:
+    """One that it does not take: it is asked by AUTH_SYS all the same, and serves nothing else."""
+
+    def examine(name: str, flavor: str) -> Diagnosis:
+        path = realm.path(0, export=name, version=version)
+        return _examine_here(f"{path}&{_words(realm, flavor)}")
+
+    for name, flavor, takes in (
+        (EXPORT.name, "sys", f"sys {_KERBEROS}"),
+        (SECRET.name, "krb5i", _KERBEROS),
+    ):
+        found = examine(name, flavor)
+        assert found.about(": takes ").endswith(f": takes {takes}; no TLS")
+        assert found.status == 0
+    found = examine(SECRET.name, "sys")
+    assert found.status == 1
+    assert found.about(": takes ").startswith("fail ")
+    assert found.about(": takes ").endswith(f": takes {_KERBEROS}, not the pool's sys; no TLS")
+    remedy = f"it takes {_KERBEROS}: name one that it takes by sec= in the path"
+    assert remedy in found.remedy("cannot be used")
+
+
+def test_a_server_that_answers_no_auth_sys(realm: Lab) -> None:
+    """It is asked by the path's own flavor; of a path without another nothing is guessed."""
+    endpoint = realm.server(0).endpoint
+
+    def demanding(call: Record) -> list[bytes]:
+        return passed(call) if call.is_gss else call.deny(AuthStat.TOOWEAK)
+
+    with RecordProxy((endpoint.address, endpoint.nfs_port), calls=demanding) as proxy:
+        path = f"nfs://{proxy.address}:{proxy.port}/{SECRET.name}?version=4.1"
+        taken, refused = (_examine_here(one) for one in (f"{path}&{_words(realm, 'krb5p')}", path))
+    assert taken.about(": takes ").endswith(f": takes {_KERBEROS}; no TLS")
+    assert "AUTH_TOOWEAK" in refused.about("cannot be used")
+    assert not [one for one in refused.findings if ": takes " in one]
+    assert refused.status == 1
+
+
+def test_what_could_not_be_asked() -> None:
+    """SECINFO is refused, and all else is well: no failure."""
+    with ScriptedServer(on(Nfs4.SECINFO, Answer(act=False, status=Status4.NOTSUPP))) as server:
+        found = _examine_here(server.url(version=4))
+    told = found.about(": which security flavors it takes was not told (")
+    assert told.startswith("ok ")
+    assert "NFS4ERR_NOTSUPP" in told
+    assert told.endswith("; no TLS")
+    assert found.status == 0
+
+
+def test_what_is_wrong_with_tickets_is_told(realm: Lab) -> None:
+    """In the engine's words, which say what to do. It hides nothing: all else is asked without."""
+    path = realm.path(0, export=SECRET.name, version="4.1")
+    found = _examine_here(f"{path}&sec=krb5p")
+    assert "No credentials cache found" in found.about("cannot be used")
+    assert "run kinit, or give keytab= and principal=" in found.about("cannot be used")
+    assert found.about(": takes ").endswith(f": takes {_KERBEROS}; no TLS")
+    assert found.status == 1
+
+
+# --- what this machine lacks ---
+
+_SECONDS = 60.0
+
+
+def test_libnfs_is_the_one_that_the_engine_loads(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def link(name: str, *words: str) -> None:
+        run(["gcc", "-shared", *words, "-o", name], timeout=_SECONDS, cwd=tmp_path).check()
+
+    link("libnfs.so.99.1", "-Wl,-soname,libnfs.so.99")
+    (tmp_path / "libnfs.so.99").symlink_to("libnfs.so.99.1")
+    link("libnfsmulti.so", "-Wl,--no-as-needed,-rpath,$ORIGIN", "libnfs.so.99")
+    monkeypatch.setenv("NFSMULTI_BUILD_DIR", str(tmp_path))
+    assert machine.versions()["libnfs"] == "libnfs.so.99.1"
+    (tmp_path / "libnfs.so.99").unlink()
+    assert machine.versions()["libnfs"] == "not found"
+
+
+def test_what_a_lab_lacks_is_named() -> None:
+    needs_privileges()
+    user = ["--reuid=65534", "--regid=65534", "--clear-groups"]
+    caps = ["--inh-caps=-all", "--bounding-set=-sys_admin"]
+    for words, named in (
+        (["setpriv", *caps], "no CAP_SYS_ADMIN"),
+        (["setpriv", caps[0], "--bounding-set=-net_admin"], "no CAP_NET_ADMIN"),
+        (["setpriv", caps[0], f"{caps[1]},-net_admin"], "no CAP_SYS_ADMIN and CAP_NET_ADMIN"),
+        (["setpriv", *user], "not root"),
+        (["unshare", "-r"], machine.ALONE),
+    ):
+        if run([*words, "true"], timeout=_SECONDS).status:
+            missing(MissingError("no user namespaces"))
+        # By its text, which another user may be kept from reading.
+        script = machine.PRIVILEGES.read_text()
+        found = run([*words, "sh"], timeout=_SECONDS, stdin=script).check().stdout
+        assert found == f"{named}\n", words
+
+
+def test_a_lab_says_what_is_missing_before_it_starts_anything(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(machine, "missing_privileges", lambda: "no CAP_NET_ADMIN")
+    lab = Lab(LabConfig(1))
+    with pytest.raises(MissingError, match="not permitted here: no CAP_NET_ADMIN"):
+        lab.start()
+    assert not lab.folder.exists()
