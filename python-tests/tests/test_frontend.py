@@ -453,7 +453,8 @@ def test_what_makes_the_environment_ends_with_the_front_end(
     began, go = tmp_path / "began", tmp_path / "go"
     (tmp_path / "sitecustomize.py").write_text(_MAKES.format(began))
     used_machine.program("cmake", f"while [ ! -e {go} ]; do sleep 0.05; done; exit 2")
-    argv = [str(used_machine.root / "nfsmulti"), "run", "dd", "--lab", "--no-install"]
+    argv = ["env", "--default-signal=INT", str(used_machine.root / "nfsmulti")]
+    argv += ["run", "dd", "--lab", "--no-install"]
     env = {"PATH": used_machine.path, "PYTHONPATH": str(tmp_path), "NFSMULTI_BUILD_DIR": ""}
     with Process(argv, env=env) as process:
         assert process.comes_up(lambda: bool(_text(began)), _SECONDS)
@@ -608,3 +609,23 @@ def test_commands_import_no_more_python_packages_than_are_asked_for() -> None:
     ):
         env = {"PYTHONPATH": str(PYTHON_TESTS)}
         run([sys.executable, *words], timeout=60, env=env).check()
+
+
+# Python's own ways out of the locale C are closed.
+_ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+
+def test_commands_print_and_write_whatever_the_locale(machine: Machine, tmp_path: Path) -> None:
+    """Also where names of folders are not UTF-8."""
+    machine.program("cmake", "exit 0")  # the engine was built for these tests
+    env = {**_ASCII, "NFSMULTI_NO_INSTALL": "1", "NFSMULTI_CELL_SECONDS": "0.1"}
+    done = machine.run("doctor", "--pool=nfs://127.0.0.1:1/export", env=env)
+    assert (done.stderr, done.status) == ("", 1)
+    assert "\n      → " in done.stdout
+    mount, results = (tmp_path / os.fsdecode(name) for name in (b"mo\xf6nt", b"r\xe9sults"))
+    mount.mkdir()
+    words = ["--quick", "--repeat=1", f"--pool={mount}", f"--results={results}"]
+    done = machine.run("run", "oltp", *words, env=env)
+    assert "/report.html\nNext: " in done.stdout, done.stderr
+    (folder,) = (results / "oltp").iterdir()
+    assert b"mo\xf6nt" in (folder / "report.md").read_bytes()
