@@ -43,7 +43,7 @@ from nfsmulti.machine import versions
 from nfsmulti.processes import Completed, find, run
 from testrun import variant
 
-pytest_plugins = ("engine_helpers", "in_guest", "limits", "scripted_jobs", "standstill")
+pytest_plugins = ("engine_helpers", "in_guest", "standstill", "limits", "scripted_jobs")
 
 _HARNESS_SECONDS = 240.0
 _LABS = pytest.StashKey[list[Lab]]()
@@ -128,12 +128,14 @@ def namespaces() -> set[str]:
 
 def run_harness(
     *arguments: str,
+    enter: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     timeout: float = _HARNESS_SECONDS,
 ) -> Completed:
+    """Run a command of the harness, behind the words `enter`: a lab's, to be its client."""
     variables = {"PYTHONPATH": str(paths.PYTHON_TESTS), **(env or {})}
-    argv = [sys.executable, "-m", "nfsmulti", *arguments]
+    argv = [*enter, sys.executable, "-m", "nfsmulti", *arguments]
     return run(argv, timeout=timeout, env=variables, cwd=cwd)
 
 

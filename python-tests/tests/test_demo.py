@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import call_harness, missing, needs_privileges, or_skip
+from made_runs import made
 
 from nfsmulti import demo, machine, showcase
 from nfsmulti.errors import HarnessError, MissingError
@@ -18,11 +19,9 @@ from nfsmulti.lab import LabConfig
 from nfsmulti.lab.ganesha import plugins
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import find, run
-from nfsmulti.report.answer import caveats
 from nfsmulti.run.record import Record, Watcher
-from nfsmulti.summary import Cell, Figures, Summary
+from nfsmulti.summary import Cell, Summary
 
-_SECONDS = 3.0
 _USER = ("unshare", "--user", "--map-user=65534", "--map-group=65534")
 _CAPABILITIES = ("setpriv", "--bounding-set=-sys_admin,-net_admin", "--inh-caps=-all")
 _SHORT_DEMO = """
@@ -37,63 +36,34 @@ demo.demo()
 """
 
 
-def _cells(workload: str, side: str, rates: Sequence[float]) -> list[Cell]:
-    """Make a repeat for each rate in MB/s."""
-    blank = Figures(100, 100, _SECONDS, 1e3, 0, 1e3, 1e3, 1e3, 1e3, 1e3, {"1000": 100})
-    return [
-        Cell(
-            id=f"{workload}-{side}-r{repeat}",
-            factors={"workload": workload, "side": side},
-            repeat=repeat,
-            status="done",
-            folder="",
-            command="",
-            read=dataclasses.replace(blank, bytes_per_s=rate * 1e6),
-        )
-        for repeat, rate in enumerate(rates, start=1)
-    ]
-
-
-def _summary(workload: str, one: Sequence[float], many: Sequence[float]) -> Summary:
+def _run(workload: str, one: float, many: float, repeats: int = 3) -> Summary:
+    """Make a run of both sides of a workload, at such rates in MB/s."""
     limits = {name: at.limits.rates for name, at in showcase.WORKLOADS.items()}
-    cells = [*_cells(workload, "one", one), *_cells(workload, "many", many)]
-    place = {"kind": "lab", "limits": limits}
-    return Summary("demo", "", "", "", False, "./nfsmulti demo", place, cells)
+    cells = [
+        ({"workload": workload, "side": side}, {"read": rate * 1e6})
+        for side, rate in zip(showcase.SIDES, (one, many), strict=True)
+        if rate
+    ]
+    return made("demo", cells, repeats, place={"kind": "lab", "limits": limits}, noise=0.001)
 
 
-# The rates on one path and on several, how many times that is, and the verdict.
-_TOLD: dict[str, tuple[str, list[float], list[float], str, str]] = {
-    "all that the link allows": (
-        "fsperf", [74, 74.1, 73.9], [112, 112, 112.3], "1.51 ± 0.01", "by construction"),
-    "no gain": ("dd", [12, 12.1, 11.9], [12, 12.2, 11.8], "1.00 ± 0.02", "not reproduced"),
-    "too few repeats": ("dd", [12, 12.1], [58, 58], "4.81", "inconclusive"),
-    "one side, which is the only column": ("dd", [12, 12.1], [], "12.1", "not measured"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", _TOLD)
-def test_what_is_told_of_a_workload(case: str) -> None:
-    workload, one, many, times, verdict = _TOLD[case]
-    summary = _summary(workload, one, many)
-    ((name, *_, gain),) = showcase.REPORT.tell(summary).answer.table.rows
-    (finding,) = showcase.REPORT.findings(summary)
-    assert name.startswith(f"{workload}: ")
-    assert (gain, finding.judged.verdict.endswith(verdict)) == (times, True)
-
-
-def test_the_headline_has_every_ratio() -> None:
-    summary = _summary("randread", [10] * 3, [40] * 3)
-    told = showcase.REPORT.tell(summary).answer
-    assert told.headline == "4.00 (randread) times the bandwidth of one connection."
-    assert not showcase.REPORT.findings(summary)
-
-
-def test_an_interrupted_demo_is_begun_anew() -> None:
-    """There is no `run demo --resume`."""
-    summary = _summary("randread", [10] * 3, [40] * 3)
-    summary.cells[-1] = dataclasses.replace(summary.cells[-1], status="waiting")
-    (said,) = caveats(summary, [], "")
-    assert said == "Interrupted: 1 of 6 cells have not run: begin it anew."
+def test_what_is_told_of_a_workload() -> None:
+    for workload, one, many, repeats, times, verdict in (
+        ("fsperf", 74, 112, 3, "1.51 ± ", "by construction"),  # all that the link allows
+        ("dd", 12, 12, 3, "1.00 ± ", "not reproduced"),
+        ("dd", 12, 58, 2, "4.8", "inconclusive"),  # too few repeats
+        ("dd", 12, 0, 3, "12.0 ± ", "not measured"),  # the only column
+    ):
+        run = _run(workload, one, many, repeats)
+        ((name, *_, gain),) = showcase.REPORT.tell(run).answer.table.rows
+        (finding,) = showcase.REPORT.findings(run)
+        assert name.startswith(f"{workload}: ")
+        assert gain.startswith(times)
+        assert finding.judged.verdict.endswith(verdict)
+    run = _run("randread", 10, 40)
+    said = "4.00 (randread) times the bandwidth of one connection."
+    assert showcase.REPORT.tell(run).answer.headline == said
+    assert not showcase.REPORT.findings(run)  # of which nothing was published
 
 
 def _shorten(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
@@ -148,7 +118,8 @@ def test_an_interrupt_leaves_the_page_of_what_was_measured(
         demo.demo()
     folder, summary = _left(tmp_path)
     many = len(summary.cells)
-    assert f"Interrupted: {many} of {many} cells" in (folder / "report.md").read_text()
+    said = f"Interrupted: {many} of {many} cells have not run: begin it anew."  # no --resume
+    assert said in (folder / "report.md").read_text()
     printed = capsys.readouterr().out
     assert printed.startswith("Without namespaces: not permitted here (no CAP_NET_ADMIN). The ")
     assert f"{folder.name}/report.html" in printed

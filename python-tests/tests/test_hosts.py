@@ -6,21 +6,19 @@ import contextlib
 import dataclasses
 import os
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import started_lab
+from conftest import call_harness, run_harness, started_lab
 from engine_helpers import eventually
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine, FioReport
-from nfsmulti.hosts import Host, RemoteFio, job_text, parse_hosts
+from nfsmulti.hosts import PORT, Host, RemoteFio, job_text, parse_hosts
 from nfsmulti.lab import Lab, LabConfig
-from nfsmulti.paths import PYTHON_TESTS
-from nfsmulti.processes import Process, run
+from nfsmulti.processes import Process
 from nfsmulti.run.cell import command, job_rows
 from nfsmulti.run.place import OnHosts
 from nfsmulti.scenario import OwnPool, Scale
@@ -62,27 +60,18 @@ def _sections(text: str) -> dict[str, dict[str, str]]:
     return {name: dict(parser.items(name)) for name in parser.sections()}
 
 
-def _read(text: str) -> dict[str, str]:
-    (only,) = _sections(text).values()
-    return only
-
-
-def test_a_job_file_says_all() -> None:
-    options = {"pool": "/m", "numjobs": "3", "rw": "write", "filename": "f:a/g"}
-    own = {"unique_filename": "0", "filename": "host3-f:a/host3-g"}
-    assert _read(job_text({"a": options}, 2)) == {**options, **own}
-
-
-def test_files_that_are_written_are_a_hosts_own() -> None:
-    def names(**options: str) -> dict[str, str]:
-        read = _read(job_text({"a": options}, 0))
-        return {key: value for key, value in read.items() if key.startswith("filename")}
-
-    assert names(rw="randread", filename="f") == {"filename": "f"}
-    assert names(filename="f") == {"filename": "f"}
-    assert names(rw="randrw", filename="f") == {"filename": "host1-f"}
-    assert names(readwrite="write") == {"filename_format": "host1-$jobname.$jobnum.$filenum"}
-    assert names(rw="write", filename_format="$jobnum") == {"filename_format": "host1-$jobnum"}
+def test_a_job_file_says_all_and_files_that_are_written_are_a_hosts_own() -> None:
+    every = {"pool": "/m", "numjobs": "3", "rw": "write", "filename": "f:a/g"}
+    for options, own in (
+        (every, {"filename": "host3-f:a/host3-g"}),
+        ({"rw": "randread", "filename": "f"}, {}),
+        ({"filename": "f"}, {}),
+        ({"rw": "randrw", "filename": "f"}, {"filename": "host3-f"}),
+        ({"readwrite": "write"}, {"filename_format": "host3-$jobname.$jobnum.$filenum"}),
+        ({"rw": "write", "filename_format": "$jobnum"}, {"filename_format": "host3-$jobnum"}),
+    ):
+        read = _sections(job_text({"a": options}, 2))
+        assert read == {"a": {**options, "unique_filename": "0", **own}}
 
 
 # --- what a run makes of them ---
@@ -96,7 +85,8 @@ def test_mounts_are_the_pool_of_other_hosts(tmp_path: Path) -> None:
     spec = next(one for one in specs if one.client == "mounts" and one.paths == 1)
     command(spec, place, engine, tmp_path)
     for number in (1, 2):
-        assert _read((tmp_path / f"host{number}.fio").read_text())["pool"] == "/mnt/a,/mnt/b"
+        (job,) = _sections((tmp_path / f"host{number}.fio").read_text()).values()
+        assert job["pool"] == "/mnt/a,/mnt/b"
     assert place.mounts(dataclasses.replace(spec, client="mount")) == ["/mnt/a"]
 
 
@@ -147,34 +137,22 @@ def many() -> Iterator[Lab]:
 @pytest.fixture
 def hosts(many: Lab, engine: Engine, tmp_path: Path) -> Iterator[list[Host]]:
     """Yield the hosts, a fio --server on each."""
-    some = [Host(_address(number)) for number in range(1, _HOSTS + 1)]
+    some = [Host(f"10.77.0.{100 + number}") for number in range(1, _HOSTS + 1)]
     with contextlib.ExitStack() as servers:
         for host in some:
             log = servers.enter_context((tmp_path / f"server-{host.name}").open("wb"))
             argv = many.command(["fio", f"--server=ip:{host.name},{host.port}"])
             process = Process(argv, env=engine.env, stdout=log, stderr=log, cwd=tmp_path)
             servers.enter_context(process)
-        eventually(lambda: _listening(many, 8765) == _HOSTS)
+        asked = ["ss", "-Hltn", f"sport = {PORT}"]
+        eventually(lambda: many.run(asked).stdout.count("\n") == _HOSTS)
         yield some
-
-
-def _address(number: int) -> str:
-    return f"10.77.0.{100 + number}"
-
-
-def _listening(lab: Lab, port: int) -> int:
-    """Count who listens at a port where clients are."""
-    return len(lab.run(["ss", "-Hltn", f"sport = {port}"]).check().stdout.splitlines())
-
-
-def _remote(lab: Lab, engine: Engine, hosts: list[Host]) -> RemoteFio:
-    return RemoteFio(hosts, engine, lab.command([]))
 
 
 def test_jobs_of_four_hosts_use_four_paths(
     many: Lab, hosts: list[Host], engine: Engine, tmp_path: Path
 ) -> None:
-    remote = _remote(many, engine, hosts)
+    remote = RemoteFio(hosts, engine, many.command([]))
     (many.export_dir / "own").mkdir()
     remote.check(tmp_path / "probe", many.pool, "own")
     assert [one.name for one in (many.export_dir / "own").iterdir()] == ["host1-probe"]
@@ -196,7 +174,8 @@ def test_another_engine_on_a_host(
     hosts: list[Host], engine: Engine, many: Lab, tmp_path: Path
 ) -> None:
     options = {"ioengine": "psync", "directory": str(tmp_path), "rw": "write", "size": "4k"}
-    _remote(many, engine, hosts[:1]).run(tmp_path / "run", "a", options, timeout=60)
+    remote = RemoteFio(hosts[:1], engine, many.command([]))
+    remote.run(tmp_path / "run", "a", options, timeout=60)
     assert (tmp_path / "host1-a.0.0").stat().st_size == 4096
 
 
@@ -207,7 +186,7 @@ def test_a_host_that_cannot_take_part_is_named(
 
     def refused(said: str, host: Host = one, build: Engine = engine, pool: str = many.pool) -> None:
         with pytest.raises(HarnessError, match=f"^{re.escape(host.text)}(?s:.*){said}"):
-            _remote(many, build, [host]).check(tmp_path / "probe", pool, "own")
+            RemoteFio([host], build, many.command([])).check(tmp_path / "probe", pool, "own")
 
     refused("none.so", build=none)
     refused("/no/such/folder", pool="/no/such/folder")
@@ -221,12 +200,11 @@ def test_a_host_that_cannot_take_part_is_named(
 
 @pytest.mark.full
 def test_run_on_two_hosts(many: Lab, hosts: list[Host], engine: Engine, tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "nfsmulti", "run", "dd", "--quick", "--repeat=1"]
     names = ",".join(host.name for host in hosts[:2])
-    argv += ["--pool", many.pool, "--hosts", names, "--results", str(tmp_path / "results")]
-    env = {"PYTHONPATH": str(PYTHON_TESTS), "NFSMULTI_CELL_SECONDS": "0.3"}
-    env["NFSMULTI_BUILD_DIR"] = str(engine.library.parent)
-    done = run(many.command(argv), timeout=240, env=env).check()
+    words = ["--quick", "--repeat=1", "--pool", many.pool, "--hosts", names]
+    words += ["--results", str(tmp_path / "results")]
+    env = {"NFSMULTI_CELL_SECONDS": "0.3", "NFSMULTI_BUILD_DIR": str(engine.library.parent)}
+    done = run_harness("run", "dd", *words, enter=many.command([]), env=env).check()
     (folder,) = (tmp_path / "results" / "dd").iterdir()
     summary = Summary.load(folder)
     assert summary.place["hosts"] == names.split(",")
@@ -241,11 +219,9 @@ def test_run_on_two_hosts(many: Lab, hosts: list[Host], engine: Engine, tmp_path
     assert all(pool.count("nfs://") == len(pools) for pool in pools)
 
 
-def test_run_names_a_host_that_does_not_answer(many: Lab, engine: Engine, tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "nfsmulti", "run", "dd", "--pool", many.pool]
-    argv += ["--hosts", "127.0.0.2:9", "--results", str(tmp_path)]
-    env = {"PYTHONPATH": str(PYTHON_TESTS), "NFSMULTI_BUILD_DIR": str(engine.library.parent)}
-    done = run(many.command(argv), timeout=240, env=env)
-    assert done.status == 1
+def test_run_names_a_host_that_does_not_answer(tmp_path: Path) -> None:
+    where = (f"--pool={tmp_path}", "--results", str(tmp_path / "results"))
     said = "127.0.0.2:9: no fio --server answers on port 9: Connection refused"
+    done = call_harness("run", "dd", *where, "--hosts=127.0.0.2:9")
+    assert done.status == 1
     assert f"{said}\n  on 127.0.0.2: fio --server=,9\n" in done.stderr

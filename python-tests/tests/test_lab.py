@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import re
 import shlex
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -29,7 +28,7 @@ from nfsmulti import machine
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine, Option
 from nfsmulti.lab import Export, Instances, Lab, LabConfig, Limits, commands, ganesha
-from nfsmulti.lab.lab import LabState, labs_lock, remove_leftovers
+from nfsmulti.lab.lab import LabState
 from nfsmulti.lab.network import Network
 from nfsmulti.paths import LABS, PYTHON_TESTS
 from nfsmulti.processes import Completed, Identity, Process, find, run
@@ -155,46 +154,24 @@ def test_a_kernel_that_cannot_number_connections_is_told(monkeypatch: pytest.Mon
     assert not {lab.network.server, lab.network.client} & namespaces()
 
 
-_KILLED = """\
-import json, os, signal
-from dataclasses import asdict
-from nfsmulti.lab import Lab, LabConfig
-lab = Lab(LabConfig(addresses=1)).start()
-processes = {name: asdict(process) for name, process in lab.state.processes.items()}
-print(json.dumps([lab.id, str(lab.folder), processes]), flush=True)
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-def test_killed_lab_is_removed_by_the_next_start(lab: Lab) -> None:
-    """Whoever starts one: that may be another test, meanwhile."""
-    env = {**os.environ, "PYTHONPATH": str(PYTHON_TESTS)}
-    killed = subprocess.run(
-        [sys.executable, "-c", _KILLED], env=env, stdout=subprocess.PIPE, text=True, check=False
-    )
-    assert killed.returncode == -signal.SIGKILL
-    name, folder, processes = json.loads(killed.stdout)
-    assert processes.keys() == {"rpcbind", "server-10.77.0.1"}
-    network = Network(name)
-    with started_lab(LabConfig(addresses=1)):
-        assert not Path(folder).exists()
-        assert not {network.server, network.client} & namespaces()
-        assert not any(Identity(**process).alive() for process in processes.values())
-    assert _nfs_versions(lab, "10.77.0.1") == [3, 4]
-
-
-def test_leftovers_are_told_from_strangers() -> None:
-    with Process(["sleep", "1000"]) as ours, Process(["sleep", "1000"]) as stranger:
-        owner, other = Identity.of(ours.pid), Identity.of(stranger.pid)
-        gone = Identity(owner.pid, owner.start - 1, owner.boot)
-        reused = Identity(other.pid, other.start - 1, other.boot)
-        state = LabState(f"left{os.getpid()}", gone, {"rpcbind": owner, "server": reused})
-        with labs_lock():
-            state.write()
-            assert state.id in remove_leftovers()
-        assert ours.wait(60) == -signal.SIGKILL
+def test_a_lab_whose_owner_is_gone_is_removed_by_the_next_start_and_no_stranger(lab: Lab) -> None:
+    left = Lab(LabConfig(addresses=1))
+    with Process(["sleep", "1000"]) as stranger:
+        with or_skip():
+            left.start()
+        ours = dict(left.state.processes)
+        assert ours.keys() == {"rpcbind", "server-10.77.0.1"}
+        gone, reused = (
+            dataclasses.replace(one, start=one.start - 1)  # of an earlier process of that number
+            for one in (left.state.owner, Identity.of(stranger.pid))
+        )
+        dataclasses.replace(left.state, owner=gone, processes={**ours, "other": reused}).write()
+        with started_lab(LabConfig(addresses=1)):  # or another test has started one meanwhile
+            assert not left.folder.exists()
+            assert not {left.network.server, left.network.client} & namespaces()
+            assert not any(process.alive() for process in ours.values())
         assert stranger.running
-        assert not state.folder.exists()
+    assert _nfs_versions(lab, "10.77.0.1") == [3, 4]
 
 
 def test_a_server_that_does_not_start_leaves_nothing() -> None:
@@ -308,8 +285,7 @@ def _without_privileges(*words: str, own_namespaces: bool = False) -> Completed:
         enter += ["sh", str(machine.PRIVILEGES)]
         if run([*enter, "true"], timeout=60).status:
             missing(MissingError("no user namespaces"))
-    env = {"PYTHONPATH": str(PYTHON_TESTS)}
-    return run([*enter, sys.executable, "-m", "nfsmulti", *words], timeout=240, env=env).check()
+    return run_harness(*words, enter=enter).check()
 
 
 def test_a_lab_in_namespaces_of_its_users_own(engine: Engine) -> None:

@@ -11,7 +11,7 @@ import re
 import shutil
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -50,23 +50,8 @@ def export(tmp_path: Path) -> Path:
     """Return a directory that holds files of others, of every name that bundled jobs use."""
     folder = tmp_path / "export"
     folder.mkdir()
-    _fill(folder)
-    _make_foreign(folder / "foreign")
+    _make_foreign(folder)
     return folder
-
-
-def _fill(folder: Path) -> None:
-    for name in _names():
-        (folder / name).write_text(f"mine: {name}\n")
-
-
-@pytest.fixture
-def filled(lab: Lab) -> Iterator[Lab]:
-    """Yield the session's lab with such files, which other tests do not find."""
-    _fill(lab.export_dir)
-    yield lab
-    for name in _names():
-        (lab.export_dir / name).unlink()
 
 
 def _state(folder: Path) -> Mapping[str, str]:
@@ -93,8 +78,11 @@ _ODD += [b"nfsmulti-metadata-0123abcd", b".nfsmulti-doctor-0123abcd", b"-rf", b"
 _ODD += [b"new\nline", b"\x1b]0;title\x07", b"n" * 255]
 
 
-def _make_foreign(folder: Path) -> None:
-    """Make files of others of every kind."""
+def _make_foreign(export: Path) -> Path:
+    """Make files of others of every name, and in a folder, which is returned, of every kind."""
+    for name in _names():
+        (export / name).write_text(f"mine: {name}\n")
+    folder = export / "foreign"
     folder.mkdir()
     (folder / "file").write_text("mine")
     (folder / "hard").hardlink_to(folder / "file")
@@ -108,6 +96,7 @@ def _make_foreign(folder: Path) -> None:
             (odd / "inner").mkdir(parents=True)
             (odd / "inner/file").write_text("mine")
     folder.joinpath(*["deep"] * 200).mkdir(parents=True)
+    return folder
 
 
 def test_run_leaves_what_fio_said_and_changes_no_file_that_is_there(
@@ -144,13 +133,6 @@ def test_run_leaves_what_fio_said_and_changes_no_file_that_is_there(
     assert "finished" in refusal("run", "oltp", str(folder), "--resume")
 
 
-def _run_in_lab(lab: Lab, results: Path, *words: str) -> Completed:
-    """Run as a client of the lab."""
-    argv = lab.command([sys.executable, "-m", "nfsmulti", "run", *words, "--quick"])
-    argv += ["--results", str(results)]
-    return run(argv, timeout=_SECONDS, env=SHORT)
-
-
 @pytest.mark.parametrize("version", ["mount", "3", "4.1"])
 def test_a_run_that_was_killed_and_clean_change_nothing_of_others(
     tmp_path: Path, lab: Lab, version: str
@@ -160,48 +142,29 @@ def test_a_run_that_was_killed_and_clean_change_nothing_of_others(
     pool = str(export) if version == "mount" else lab.path(0, version=version)
     enter = [] if version == "mount" else lab.command([])
     export.mkdir(exist_ok=True)
-    foreign = export / "foreign"
-    _make_foreign(foreign)
+    foreign = _make_foreign(export)
     try:
-        before = _state(foreign)
+        before = _state(export)
         with hanging_run(tmp_path, 4, "dd", f"--pool={pool}", enter=enter) as process:
             process.signal(signal.SIGKILL)
             assert process.wait(_SECONDS) == -signal.SIGKILL
-        assert _state(foreign) == before
+        assert before.items() <= _state(export).items()
+        over = rf"NFSv{re.escape(version)} over TCP, READ \d+ KiB, .* free"
+        assert version == "mount" or re.search(over, (tmp_path / "said").read_text())
         (left,) = export.glob("nfsmulti-2*")
         (left / "hard").hardlink_to(foreign / "file")
         (left / "link").symlink_to("../foreign")
         (left / "deep/up").parent.mkdir()
         (left / "deep/up").symlink_to("../../foreign", target_is_directory=True)
-        clean = [*enter, sys.executable, "-m", "nfsmulti", "clean", f"--pool={pool}"]
+        where = [f"--pool={pool}", f"--results={tmp_path / 'results'}"]
         for _ in range(2):
-            argv = [*clean, f"--results={tmp_path / 'results'}"]
-            run(argv, timeout=_SECONDS, env=SHORT).check()
+            run_harness("clean", *where, enter=enter).check()
             assert not left.exists()
-        assert _state(foreign) == before
-    finally:
+        assert _state(export) == before
+    finally:  # which other tests do not find
         shutil.rmtree(foreign)
-
-
-@pytest.mark.parametrize(
-    ("words", "version"),
-    [
-        (("connections", "--workload=64k-write", "--nconnect=1", "--jobs=1"), "3"),
-        in_full(("connections", "--version=4.1", "--nconnect=1", "--jobs=1"), "4.1"),
-        in_full(("metadata", "--workload=create,remove", "--depth=8"), "3"),
-    ],
-)
-def test_run_changes_no_file_of_a_server(
-    tmp_path: Path, filled: Lab, words: tuple[str, ...], version: str
-) -> None:
-    before = _state(filled.export_dir)
-    pool = f"--pool={filled.path(0)},{filled.path(1)}"
-    if version == "4.1":  # of servers that have no MOUNT
-        pool = re.sub(r"mountport=\d+", "mountport=1", pool)
-    done = _run_in_lab(filled, tmp_path / "results", *words, "--repeat=1", pool)
-    assert done.status == 0, done.stdout + done.stderr
-    assert re.search(rf"NFSv{re.escape(version)} over TCP, READ \d+ KiB, .* free", done.stdout)
-    assert _state(filled.export_dir) == before
+        for name in _names():
+            (export / name).unlink()
 
 
 _REFUSED = {
@@ -222,7 +185,8 @@ def test_run_that_cannot_be_is_refused_before_its_first_cell(
     pool = ",".join(
         lab.path(number, export=export, version=version) for number, export in enumerate(exports)
     )
-    done = _run_in_lab(lab, tmp_path / "results", scenario, f"--pool={pool}")
+    where = [f"--pool={pool}", f"--results={tmp_path / 'results'}"]
+    done = run_harness("run", scenario, "--quick", *where, enter=lab.command([]), env=SHORT)
     assert done.status == 1, done.stdout + done.stderr
     (line,) = (line for line in done.stderr.splitlines() if line.startswith("nfsmulti: "))
     assert re.search(why, line), line

@@ -7,25 +7,22 @@ import json
 import lzma
 import os
 import random
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import made_runs
 import pytest
-from conftest import call_harness, in_full
+from conftest import call_harness, in_full, run_harness
 from run_helpers import made_record
 
 from nfsmulti import kept, typed
 from nfsmulti.errors import HarnessError
 from nfsmulti.kept.compare import Figure, trials
 from nfsmulti.kept.pairs import pairs
-from nfsmulti.paths import PYTHON_TESTS, shown, write_whole
+from nfsmulti.paths import shown, write_whole
 from nfsmulti.processes import run
 from nfsmulti.report import conditions, pages, rows
-from nfsmulti.run.directory import FILE as NOTE
-from nfsmulti.run.directory import Leftover
 from nfsmulti.run.record import Record
 from nfsmulti.scenario import CellSpec
 from nfsmulti.summary import FILE, Summary
@@ -94,13 +91,6 @@ def test_a_broken_summary_is_refused_with_its_place(what: str, tmp_path: Path) -
     assert said in refused.value.what
     assert refused.value.what.startswith(shown(tmp_path / FILE))
     assert len(refused.value.what.splitlines()) == 1
-
-
-@pytest.mark.parametrize("text", ["[]", '{"pool": []}', "[" * 9999, '{"pool": "a"}', "\x00"])
-def test_a_broken_note_of_a_directory_is_refused(text: str, tmp_path: Path) -> None:
-    (tmp_path / NOTE).write_text(text)
-    with pytest.raises(HarnessError, match=NOTE):
-        Leftover.of(tmp_path)
 
 
 _VALUES: list[Any] = [None, True, -1, 0, 10**19, 1e308, "", "x", "'open", _ESC, [], {}, [[]]]
@@ -198,14 +188,6 @@ def test_a_scenario_names_no_other_folder(scenario: str, tmp_path: Path) -> None
         call_harness("baseline", "set", str(folder), "--results", str(tmp_path / "a/results"))
 
 
-def test_a_run_whose_cells_lie_elsewhere_is_not_resumed(tmp_path: Path) -> None:
-    (tmp_path / "own").mkdir()
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run/cells").symlink_to(tmp_path / "own")
-    with pytest.raises(HarnessError, match="cells is a link"):
-        Record.resume(tmp_path / "run")
-
-
 def test_a_plan_that_fits_nothing_here_is_not_resumed(tmp_path: Path) -> None:
     made_record(tmp_path, "dd", [CellSpec({}, "lab", "dd-read.fio", {}, 1)])
     plan = tmp_path / "plan.json"
@@ -273,8 +255,7 @@ def test_a_page_shows_others_text_and_does_not_obey_it(tmp_path: Path) -> None:
 def test_a_terminal_obeys_no_name(words: tuple[str, ...], tmp_path: Path) -> None:
     folder = tmp_path / f"a{_ESC}\n[bold]b"
     folder.mkdir()
-    argv = [sys.executable, "-m", "nfsmulti", *(word.replace("{}", str(folder)) for word in words)]
-    done = run(argv, timeout=60, env={"PYTHONPATH": str(PYTHON_TESTS)})
+    done = run_harness(*(word.replace("{}", str(folder)) for word in words))
     assert done.status not in (0, None)
     assert not {"\x1b", "\x07"} & {*done.stderr, *done.stdout}
     assert r"\x1b]0;gone\x07" in done.stderr
