@@ -55,15 +55,13 @@ def faults(words: str, *, brief: bool, listed: bool, results: Path | None) -> No
             raise _unknown(words)
         print(*(_CELL.sub(r"\1", name) for name in names), sep="\n")
         return
-    begun, statuses = datetime.now(UTC), set[int | None]()
+    begun = datetime.now(UTC)
     ended: list[_Ended] = []
     with own_folder(results, RESULTS / "faults") as folder:
         try:
             for part in parts:
                 part.junit.unlink(missing_ok=True)
-            for part in parts:
-                with testrun.under_way(part, [*chosen, "-q", "-r", "N"]) as process:
-                    statuses.add(process.wait())
+            statuses = testrun.run_parts(parts, [*chosen, "-q", "-r", "N"])
         finally:
             left = [part.junit for part in parts if part.junit.exists()]
             ended += [_Ended.read(one) for file in left for one in ET.parse(file).iter("testcase")]
@@ -116,8 +114,7 @@ def soak(
         env = {SOAK: json.dumps(asked), "CI": "true"}
         (file,) = testrun.files("test_soak.py")
         part = testrun.Part("soak", "", [f"{file}::{_ON_ENTRIES if entries else _ON_DATA}"], env)
-        with testrun.under_way(part, ["-q", "-s", "--timeout=0"]) as process:
-            status = process.wait()
+        (status,) = testrun.run_parts([part], ["-q", "-s", "--timeout=0"])
     if any(folder.iterdir()):
         print(f"{shown(folder)} holds the sums, the faults of each pass and fio's output.")
     sys.exit(status)

@@ -191,6 +191,15 @@ class _Session:
         self._outcomes.append(_Outcome(what, time.monotonic() - begin, trouble=trouble))
 
 
+def run_parts(parts: Sequence[Part], arguments: Sequence[str]) -> set[int | None]:
+    """Run parts one after the other; return the exit statuses of pytest."""
+    statuses = set()
+    for part in parts:
+        with under_way(part, arguments) as process:
+            statuses.add(process.wait())
+    return statuses
+
+
 def files(*patterns: str) -> list[str]:
     """Return the tests' files that have such a name."""
     return [str(file) for pattern in patterns for file in sorted(_TESTS.glob(pattern))]

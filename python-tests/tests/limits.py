@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from reported import show
+from standstill import show
 
 Within = Callable[[float], contextlib.AbstractContextManager[None]]
 

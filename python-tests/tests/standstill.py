@@ -10,7 +10,6 @@ import time
 
 import pytest
 from _pytest.runner import runtestprotocol
-from reported import show
 
 _MORE, _AGAIN = 2, "again"
 # Between two looks at the clock. A busy machine is late by some tenths of a second.
@@ -21,6 +20,19 @@ _HANG = 240.0
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(_Again())
+
+
+def show(name: str, to: pytest.TerminalReporter) -> None:
+    """Print the properties of that name, once for each test, whose reports all have them."""
+    lines = {
+        f"{report.nodeid}: {words}": None
+        for outcome in ("passed", "failed", "skipped", "error")
+        for report in to.getreports(outcome)
+        for known, words in getattr(report, "user_properties", ())  # one of collecting has none
+        if known == name
+    }
+    for line in lines:
+        to.write_line(line)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
