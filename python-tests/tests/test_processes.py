@@ -21,7 +21,6 @@ _LEAVES_A_CHILD = "sleep 1000 & echo $! >pid; "
 _LEAVES_A_SESSION = (  # as fio's jobs are
     "setsid sh -c 'echo $$ >pid; exec sleep 1000' & until [ -s pid ]; do :; done; "
 )
-_KILL_OURSELVES = "os.kill(os.getpid(), signal.SIGKILL)"
 
 leaving = pytest.mark.parametrize(
     "leaves", [_LEAVES_A_CHILD, _LEAVES_A_SESSION], ids=["child", "session"]
@@ -109,16 +108,8 @@ def test_a_signal_ends_what_is_just_starting(
     _await_end(_pid_in(tmp_path))
 
 
-@leaving
-def test_kill_of_the_harness_ends_grandchildren(leaves: str, tmp_path: Path) -> None:
-    # A child in the background has lost PR_SET_PDEATHSIG, as fio's jobs have.
-    script = _starts(leaves) + _KILL_OURSELVES
-    assert subprocess.run(_harness(script, tmp_path), check=False).returncode == -signal.SIGKILL
-    _await_end(_pid_in(tmp_path))
-
-
-def test_kill_of_the_harness_ends_what_it_is_just_starting(tmp_path: Path) -> None:
-    script = """
+# It is killed between fork() and exec().
+_JUST_STARTING = """
 harness = os.getpid()
 
 def kill_the_harness():
@@ -133,17 +124,26 @@ start = subprocess.Popen
 subprocess.Popen = lambda *words, **options: start(*words, **options, preexec_fn=kill_the_harness)
 processes.Process(["sleep", "1000"])
 """
-    assert subprocess.run(_harness(script, tmp_path), check=False).returncode == -signal.SIGKILL
-    _await_end(_pid_in(tmp_path))
 
 
-def test_end_of_a_harness_ends_what_it_has_started(tmp_path: Path) -> None:
-    # Its own reaper can no longer do it.
-    script = f"""{_starts(_LEAVES_A_SESSION)}
-os.kill(processes._reaper().pid, signal.SIGKILL)
-{_KILL_OURSELVES}
-"""
-    assert run(_harness(script, tmp_path), timeout=60).status == -signal.SIGKILL
+@pytest.mark.parametrize(
+    "script",
+    [
+        # A child in the background has lost PR_SET_PDEATHSIG, as fio's jobs have.
+        _starts(_LEAVES_A_CHILD),
+        _starts(_LEAVES_A_SESSION),
+        _JUST_STARTING,
+        # Its own reaper can no longer do it: that of these tests does.
+        f"{_starts(_LEAVES_A_SESSION)}os.kill(processes._reaper().pid, signal.SIGKILL)\n",
+    ],
+    ids=["child", "session", "just starting", "no reaper"],
+)
+def test_kill_of_the_harness_ends_what_it_has_started(script: str, tmp_path: Path) -> None:
+    command = _harness(f"{script}os.kill(os.getpid(), signal.SIGKILL)", tmp_path)
+    if "_reaper" in script:
+        assert run(command, timeout=60).status == -signal.SIGKILL
+    else:
+        assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
     _await_end(_pid_in(tmp_path))
 
 
