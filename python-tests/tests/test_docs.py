@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import shlex
 import shutil
@@ -11,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import call_harness
 from engine_c import CData, terms_rows, text, zeros
 
 import made_docs
@@ -152,21 +150,6 @@ def _check_harness(words: list[str], work: Path) -> None:
     understand(words)
     if inner[:1] == ["fio"]:
         _check_fio(inner, work)
-
-
-def test_help_is_wrapped_by_the_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where that is narrower than the lines of docstrings."""
-    monkeypatch.setenv("COLUMNS", "80")
-    for words in (["run"], ["lab", "kernel"], ["faults"], ["soak"], ["demo"]):
-        prose = (
-            call_harness(*words, "--help")
-            .stdout.partition("arguments:")[0]
-            .partition("options:")[0]
-            .splitlines()
-        )
-        for line, after in itertools.pairwise(prose):
-            if line.strip() and after.strip():
-                assert len(line.rstrip()) + 1 + len(after.split()[0]) > 78, (words, line)
 
 
 # --- what is generated ---

@@ -79,7 +79,7 @@ def test_fio_finds_the_engine_by_name(unpacked: Path, tmp_path: Path) -> None:
 
 def test_it_has_programs_jobfiles_and_manual(unpacked: Path) -> None:
     usr = unpacked / "usr"
-    for program in ("nfsmulti-export", "nfsmulti-pool"):
+    for program in ("nfsmulti", "nfsmulti-export", "nfsmulti-pool"):
         run([str(usr / "bin" / program), "--help"], timeout=_SECONDS).check()
     folder = usr / "share/nfsmulti/jobfiles"
     there = {file.relative_to(folder) for file in folder.rglob("*") if file.is_file()}
@@ -148,13 +148,6 @@ def test_the_installed_harness_finds_engine_and_jobfiles(unpacked: Path, tmp_pat
     assert to_type == ["fio", "--ioengine=nfsmulti", f"{share}/jobfiles/fsperf.fio"]
     assert Path(to_type[-1]).exists()
     assert all((share / "build" / name).exists() for name in ("nfs-sink", "nfsmulti-pool"))
-
-
-def test_the_command_tells_its_usage(unpacked: Path, tmp_path: Path) -> None:
-    env = {"XDG_CACHE_HOME": str(tmp_path)}
-    done = run([str(unpacked / "usr/bin/nfsmulti"), "help"], timeout=_SECONDS, env=env).check()
-    assert done.stdout.startswith("usage: nfsmulti COMMAND")
-    assert not (tmp_path / "nfsmulti").exists()
 
 
 def test_the_container_is_made_of_what_is_there() -> None:
