@@ -15,7 +15,7 @@
 #include "wire/record.h"
 #include "world.h"
 
-enum { CALL_ROOM = SERVER_FILE + 1024 };
+enum { CALL_ROOM = SERVER_FILE + 1024, REPLY_ROOM = RECORD_MARK_SIZE + CALL_ROOM };
 enum { XID = 4 }; /* bytes of a reply */
 
 struct server server;
@@ -26,12 +26,6 @@ struct connection {
 	uint32_t client; /* 1 + the one whose calls it carries; 0: there were none */
 	uint8_t bytes[RECORD_MARK_SIZE + CALL_ROOM];
 	size_t have;
-};
-
-struct arguments {
-	struct rpc_call rpc;
-	uint32_t client; /* scenario_call's */
-	uint32_t sum;	 /* of the whole */
 };
 
 /*
@@ -119,126 +113,123 @@ void server_heal(void)
 
 /* --- replies --- */
 
-struct reply {
-	LIST_ENTRY(reply) link;
-	struct link_end *end; /* NULL: its connection is gone */
-	struct xdr_out out;
-	struct slot *slot; /* that it is of, or NULL */
-	uint32_t use;	   /* of the slot */
-	struct scenario_fate fate;
-	struct scenario_call *call; /* that it answers, or NULL */
-	uint8_t bytes[RECORD_MARK_SIZE + CALL_ROOM];
-};
-
-static LIST_HEAD(, reply) replies;
+static LIST_HEAD(, front) replies;
 
 static void forget_reply(void *context)
 {
-	struct reply *reply = context;
+	struct front *front = context;
 
-	LIST_REMOVE(reply, link);
-	free(reply);
+	LIST_REMOVE(front, link);
+	free(front);
 }
 
-static void end_connection(const struct reply *reply)
+static void end_connection(const struct front *front)
 {
-	if (!reply->end)
+	if (!front->end)
 		return;
-	if (reply->fate.end == SCENARIO_RESET)
-		network_reset(reply->end);
-	else if (reply->fate.end == SCENARIO_CLOSE)
-		network_finish(reply->end);
+	if (front->fate.end == SCENARIO_RESET)
+		network_reset(front->end);
+	else if (front->fate.end == SCENARIO_CLOSE)
+		network_finish(front->end);
 }
 
 /* Its record, in fragments (RFC 5531, 11): a mark takes the place of bytes that have left. */
-static void send_record(struct reply *reply, uint32_t length)
+static void send_record(struct front *front, uint32_t length)
 {
-	const uint32_t most = reply->fate.fragment ?: length;
+	const uint32_t most = front->fate.fragment ?: length;
 	uint32_t left = length - RECORD_MARK_SIZE, part;
 
-	for (uint8_t *at = reply->bytes; left && reply->end; at += part) {
+	for (uint8_t *at = front->bytes; left && front->end; at += part) {
 		uint32_t mark;
 
 		part = min_of(left, most);
 		left -= part;
 		mark = htobe32(part | (left ? 0 : RECORD_LAST_FRAGMENT));
 		memcpy(at, &mark, RECORD_MARK_SIZE);
-		network_send(reply->end, at, RECORD_MARK_SIZE + part);
+		network_send(front->end, at, RECORD_MARK_SIZE + part);
 	}
 }
 
 static void send_reply(void *context)
 {
-	struct reply *reply = context;
+	struct front *front = context;
 	uint32_t garbage = 40;
-	uint32_t length = reply->fate.garbage ? RECORD_MARK_SIZE + garbage
-					      : (uint32_t)(reply->out.at - reply->bytes);
+	uint32_t length = front->fate.garbage ? RECORD_MARK_SIZE + garbage
+					      : (uint32_t)(front->out.at - front->bytes);
 
 	if (server.terms.fragments)
-		reply->fate.fragment = 1 + (uint32_t)world_apart(server.terms.fragments);
-	if (reply->fate.garbage)
-		memset(reply->bytes + RECORD_MARK_SIZE, 0xff, garbage);
-	if (reply->fate.is_call)
-		memset(reply->bytes + RECORD_MARK_SIZE + sizeof(uint32_t), 0, sizeof(uint32_t));
-	if (reply->slot)
-		clients_end_reply(reply->slot, reply->use, reply->end);
-	if (reply->end) {
-		scenario_answered(reply->call);
-		send_record(reply, length);
+		front->fate.fragment = 1 + (uint32_t)world_apart(server.terms.fragments);
+	if (front->fate.garbage)
+		memset(front->bytes + RECORD_MARK_SIZE, 0xff, garbage);
+	if (front->fate.is_call)
+		memset(front->bytes + RECORD_MARK_SIZE + sizeof(uint32_t), 0, sizeof(uint32_t));
+	if (front->slot)
+		clients_end_reply(front->slot, front->use, front->end);
+	if (front->end) {
+		scenario_answered(front->logged);
+		send_record(front, length);
 	}
-	end_connection(reply);
-	forget_reply(reply);
+	end_connection(front);
+	forget_reply(front);
 }
 
-static struct reply *begin_reply(struct link_end *end, uint32_t xid)
+/* Of as much as Linux's server looks at. */
+static uint32_t sum_of(struct xdr_in call)
 {
-	struct reply *reply = malloc(sizeof(*reply));
+	call.end = call.at + min_of(call.end - call.at, (ptrdiff_t)256);
+	return words_sum(call);
+}
 
-	reply->end = end;
-	reply->slot = NULL;
-	reply->call = NULL;
-	reply->fate = (struct scenario_fate){0};
-	LIST_INSERT_HEAD(&replies, reply, link);
-	reply->out = (struct xdr_out){reply->bytes + RECORD_MARK_SIZE,
-				      reply->bytes + sizeof(reply->bytes), false};
-	rpc_put_accepted(&reply->out, xid, ACCEPT_SUCCESS);
-	return reply;
+static struct front *begin_reply(struct link_end *end, const struct rpc_call *rpc)
+{
+	const struct connection *connection = *network_context(end);
+	struct front *front = malloc(sizeof(*front) + REPLY_ROOM);
+	uint8_t *bytes = front->bytes;
+
+	*front = (struct front){
+		.end = end,
+		.rpc = *rpc,
+		.out = {bytes + RECORD_MARK_SIZE, bytes + REPLY_ROOM, false},
+		.came = {.version = rpc->version,
+			 .procedure = rpc->procedure,
+			 .xid = rpc->xid,
+			 .connection = connection->number,
+			 .address = network_address(end)},
+	};
+	LIST_INSERT_HEAD(&replies, front, link);
+	rpc_put_accepted(&front->out, rpc->xid, ACCEPT_SUCCESS);
+	return front;
 }
 
 /* --- the reply cache --- */
 
 /* READs change nothing: they are carried out again. */
-static void keep(const struct reply *reply, const struct arguments *call)
+static void keep(const struct front *front)
 {
-	size_t length = (size_t)(reply->out.at - reply->bytes);
+	size_t length = (size_t)(front->out.at - front->bytes);
 	uint32_t at = cache.count % CACHED;
 
-	if (call->rpc.procedure == NFS3_READ || length > CACHED_ROOM)
+	if (front->rpc.procedure == NFS3_READ || length > CACHED_ROOM)
 		return;
 	cache.count++;
-	cache.xids[at] = call->rpc.xid;
-	cache.replies[at].sum = call->sum;
+	cache.xids[at] = front->rpc.xid;
+	cache.replies[at].sum = front->sum;
 	cache.replies[at].length = (uint32_t)length;
-	memcpy(cache.replies[at].bytes, reply->bytes, length);
+	memcpy(cache.replies[at].bytes, front->bytes, length);
 }
 
-static const struct cached *find_kept(const struct arguments *call)
+static bool replay(struct front *front)
 {
-	for (uint32_t i = 0; i < min_of(cache.count, (uint64_t)CACHED); i++)
-		if (cache.xids[i] == call->rpc.xid && cache.replies[i].sum == call->sum)
-			return &cache.replies[i];
-	return NULL;
-}
+	for (uint32_t i = 0; i < min_of(cache.count, (uint64_t)CACHED); i++) {
+		const struct cached *cached = &cache.replies[i];
 
-static bool replay(struct reply *reply, const struct arguments *call)
-{
-	const struct cached *cached = find_kept(call);
-
-	if (!cached)
-		return false;
-	memcpy(reply->bytes, cached->bytes, cached->length);
-	reply->out.at = reply->bytes + cached->length;
-	return true;
+		if (cache.xids[i] != front->rpc.xid || cached->sum != front->sum)
+			continue;
+		memcpy(front->bytes, cached->bytes, cached->length);
+		front->out.at = front->bytes + cached->length;
+		return true;
+	}
+	return false;
 }
 
 /* --- data (core/files.h) --- */
@@ -273,8 +264,8 @@ uint32_t files_read(struct front *front, uint64_t file, struct transfer *read)
 {
 	if (server_delays())
 		return STATUS_DELAY;
-	server.moves[front->client]++;
-	read->length = length_of(read, front->fate);
+	server.moves[front->came.client]++;
+	read->length = length_of(read, &front->operation);
 	read->end = read->offset + read->length >= server.size;
 	read->data = server.memory + server_place(namespace_file(file)) +
 		     min_of(read->offset, (uint64_t)server.size);
@@ -290,13 +281,13 @@ uint32_t files_write(struct front *front, uint64_t file, struct transfer *write)
 		return STATUS_DELAY;
 	if (!data || world_chance(server.terms.full_in))
 		return STATUS_NOSPC;
-	server.moves[front->client]++;
-	write->verifier = verifier_of(front->fate);
-	write->length = length_of(write, front->fate);
+	server.moves[front->came.client]++;
+	write->verifier = verifier_of(&front->operation);
+	write->length = length_of(write, &front->operation);
 	if (world_chance(server.terms.eager_in))
 		write->stable = IO_FILE_SYNC;
-	if (front->fate->committed)
-		write->stable = front->fate->committed - 1;
+	if (front->operation.committed)
+		write->stable = front->operation.committed - 1;
 	if (!write->length)
 		return 0;
 	memcpy(server.memory + at, data, write->length);
@@ -311,14 +302,14 @@ uint32_t files_commit(struct front *front, uint64_t file, struct transfer *commi
 
 	if (server_delays())
 		return STATUS_DELAY;
-	commit->verifier = verifier_of(front->fate);
+	commit->verifier = verifier_of(&front->operation);
 	memcpy(server.disk + at, server.memory + at, SERVER_FILE / server.files);
 	return 0;
 }
 
 /* --- calls --- */
 
-struct limits server_limits(void)
+static struct limits limits_now(void)
 {
 	return (struct limits){
 		.read_max = SERVER_FILE,
@@ -337,179 +328,140 @@ static bool moves_data(uint32_t procedure)
 	return procedure == NFS3_READ || procedure == NFS3_WRITE || procedure == NFS3_COMMIT;
 }
 
-static void answer(struct xdr_in *in, struct xdr_out *out, const struct arguments *arguments,
-		   const struct scenario_fate *fate)
-{
-	const uint32_t procedure = arguments->rpc.procedure;
-	struct front front = {.in = in, .fate = fate, .client = arguments->client};
-	const struct limits limits = server_limits();
-	struct nfs_call call = {.front = &front, .limits = &limits, .in = in, .out = out};
-	struct xdr_in results = {out->at, out->end, false};
-	uint32_t status = fate->status;
-
-	if (!status && procedure != NFS3_NULL && !moves_data(procedure) && server_delays())
-		status = STATUS_DELAY;
-	if (status)
-		refuse_nfs3(procedure, out, status);
-	else if (!serve_nfs3(&call, procedure))
-		abort(); /* no engine sends it */
-	if (call.data)
-		xdr_put_fixed(out, call.data, call.data_length);
-	results.end = out->at;
-	if (xdr_get_u32(&results)) /* what is refused is not read to its end */
-		in->at = in->end;
-}
-
-/* Of as much as Linux's server looks at. */
-static uint32_t sum_of(struct xdr_in call)
-{
-	call.end = call.at + min_of(call.end - call.at, (ptrdiff_t)256);
-	return words_sum(call);
-}
-
-static void read_call(struct xdr_in *in, struct arguments *call)
-{
-	call->sum = sum_of(*in);
-	if (!rpc_get_call(in, &call->rpc))
-		abort();
-}
-
 /* The call does not count as received. */
 static bool is_lost(const struct scenario_fate *fate)
 {
 	return fate->unheard || fate->restarts;
 }
 
-/* Where a call comes from. */
-static struct scenario_call came(const struct reply *reply, const struct arguments *call)
+static void decide3(struct front *front, struct xdr_in in)
 {
-	const struct connection *connection = *network_context(reply->end);
-
-	return (struct scenario_call){
-		.version = call->rpc.version,
-		.procedure = call->rpc.procedure,
-		.xid = call->rpc.xid,
-		.client = call->client,
-		.connection = connection->number,
-		.address = network_address(reply->end),
-	};
-}
-
-static void decide(struct reply *reply, const struct arguments *call, struct xdr_in in)
-{
-	struct scenario_call received = came(reply, call);
+	struct scenario_call *came = &front->came;
 	object_t file;
 
-	if (moves_data(received.procedure)) {
+	if (moves_data(came->procedure)) {
 		if (!get_handle(&in, &file))
-			received.file = namespace_file(file);
-		received.offset = xdr_get_u64(&in);
-		received.count = xdr_get_u32(&in);
+			came->file = namespace_file(file);
+		came->offset = xdr_get_u64(&in);
+		came->count = xdr_get_u32(&in);
 	}
-	if (received.procedure == NFS3_WRITE)
-		received.stable = xdr_get_u32(&in);
-	reply->call = scenario_received(&received, &reply->fate);
-	if (reply->call)
-		reply->call->status = reply->fate.status;
+	if (came->procedure == NFS3_WRITE)
+		came->stable = xdr_get_u32(&in);
+	front->logged = scenario_received(came, &front->fate);
+	front->operation = front->fate;
+	if (front->logged)
+		front->logged->status = front->fate.status;
 }
 
-/* The answer to a call of NFSv3. */
-static void answer3(struct reply *reply, const struct arguments *call, struct xdr_in *in)
+static void serve3(struct nfs_call *call, uint32_t procedure)
 {
-	world_tell("server: xid %08x %s", call->rpc.xid,
-		   nfs3_procedure_name((enum nfs3_procedure)call->rpc.procedure));
-	decide(reply, call, *in);
-	if (reply->fate.unserved) {
-		reply->out.at -= sizeof(uint32_t);
-		xdr_put_u32(&reply->out, ACCEPT_PROG_UNAVAIL);
-		in->at = in->end;
-		return;
-	}
-	if (is_lost(&reply->fate) || replay(reply, call)) {
-		in->at = in->end;
-		return;
-	}
-	answer(in, &reply->out, call, &reply->fate);
-	keep(reply, call);
+	uint32_t status = call->front->fate.status;
+
+	if (!status && procedure != NFS3_NULL && !moves_data(procedure) && server_delays())
+		status = STATUS_DELAY;
+	if (status)
+		refuse_nfs3(procedure, call->out, status);
+	else if (!serve_nfs3(call, procedure))
+		abort(); /* no engine sends it */
 }
 
-static void answer4(struct reply *reply, const struct arguments *call, struct xdr_in *in)
+/* The answer to a call of NFSv3: true where that is kept. */
+static bool answer3(struct nfs_call *call)
 {
-	struct server4_answer answer = {
-		.out = &reply->out, .fate = &reply->fate, .came = came(reply, call)};
-	uint8_t *results = reply->out.at;
+	struct front *front = call->front;
 
-	world_tell("server: xid %08x", call->rpc.xid);
-	if (call->rpc.procedure == NFS4_NULL)
-		return;
-	server4_answer(in, &answer);
-	reply->slot = answer.slot;
-	reply->call = answer.call;
-	if (reply->slot)
-		reply->use = clients_begin_reply(&server_clients, reply->slot, results,
-						 (uint32_t)(reply->out.at - results));
-}
-
-/* The answer goes out, or is lost. */
-static void end_reply(struct reply *reply, uint32_t xid)
-{
-	if (reply->fate.restarts) {
-		restart(MSEC);
-		forget_reply(reply);
-	} else if (reply->fate.unheard) {
-		end_connection(reply);
-		forget_reply(reply);
-	} else if (reply->fate.mute || world_chance(server.terms.lose_reply_in)) {
-		world_tell("server: the reply to xid %08x is lost", xid);
-		world.failures[FAILED_REPLY]++;
-		if (reply->slot)
-			clients_end_reply(reply->slot, reply->use, false);
-		end_connection(reply);
-		forget_reply(reply);
-	} else if (reply->fate.delay) {
-		world_plan(reply->fate.delay, send_reply, forget_reply, reply);
-	} else {
-		world_plan(world_random(server.terms.service + 1), send_reply, forget_reply, reply);
+	world_tell("server: xid %08x %s", front->rpc.xid,
+		   nfs3_procedure_name((enum nfs3_procedure)front->rpc.procedure));
+	decide3(front, *call->in);
+	if (front->fate.unserved) {
+		call->out->at -= sizeof(uint32_t);
+		xdr_put_u32(call->out, ACCEPT_PROG_UNAVAIL);
+	} else if (!is_lost(&front->fate) && !replay(front)) {
+		serve3(call, front->rpc.procedure);
+		return true;
 	}
+	call->in->at = call->in->end;
+	return false;
 }
 
-static void answer_nfs(struct reply *reply, const struct arguments *call, struct xdr_in *in)
+static void answer_nfs(struct front *front, struct xdr_in *in)
 {
-	if (call->rpc.version == NFS_V3)
-		answer3(reply, call, in);
+	const struct limits limits = limits_now();
+	struct nfs_call call = {.front = front, .limits = &limits, .in = in, .out = &front->out};
+	struct xdr_in results = {front->out.at, front->out.end, false};
+	bool keeps = false;
+
+	front->in = in;
+	if (front->rpc.version == NFS_V3)
+		keeps = answer3(&call);
 	else
-		answer4(reply, call, in);
+		server4_answer(&call);
+	if (call.data)
+		xdr_put_fixed(call.out, call.data, call.data_length);
+	results.end = front->out.at;
+	front->slot = call.slot;
+	if (front->slot)
+		front->use = clients_begin_reply(&server_clients, front->slot, results.at,
+						 (uint32_t)(results.end - results.at));
+	if (keeps) {
+		keep(front);
+		if (xdr_get_u32(&results)) /* what is refused is not read to its end */
+			in->at = in->end;
+	}
 	if (in->bad || in->at != in->end) {
 		world_tell("server: a call that is none");
 		abort();
 	}
 }
 
-/* The same by RPCSEC_GSS. False: there is no answer, and perhaps no connection any more. */
-static bool answer_gss(struct reply *reply, struct arguments *call, const uint8_t *bytes,
-		       struct xdr_in *in)
+/* The answer goes out, or is lost. */
+static void end_reply(struct front *front)
 {
-	uint8_t *header = reply->bytes + RECORD_MARK_SIZE + XID, *results = reply->out.at;
-	struct link_end *end = reply->end;
+	const struct scenario_fate *fate = &front->fate;
+	bool lost = !is_lost(fate) && (fate->mute || world_chance(server.terms.lose_reply_in));
+
+	if (lost) {
+		world_tell("server: the reply to xid %08x is lost", front->rpc.xid);
+		world.failures[FAILED_REPLY]++;
+		if (front->slot)
+			clients_end_reply(front->slot, front->use, false);
+	}
+	if (!lost && !is_lost(fate)) {
+		world_plan(fate->delay ?: world_random(server.terms.service + 1), send_reply,
+			   forget_reply, front);
+		return;
+	}
+	if (fate->restarts)
+		restart(MSEC);
+	else
+		end_connection(front);
+	forget_reply(front);
+}
+
+/* The same by RPCSEC_GSS. False: there is no answer, and perhaps no connection any more. */
+static bool answer_gss(struct front *front, const uint8_t *bytes, struct xdr_in *in)
+{
+	uint8_t *header = front->bytes + RECORD_MARK_SIZE + XID, *results = front->out.at;
+	struct link_end *end = front->end;
 	struct contexts_call context;
 
-	reply->out.at = header;
-	switch (contexts_open(&context, bytes, in, &reply->out)) {
+	front->out.at = header;
+	switch (contexts_open(&context, bytes, in, &front->out)) {
 	case CONTEXTS_ANSWERED: return true;
 	case CONTEXTS_DROP:
-		world_tell("server: xid %08x: number %u is behind the window", call->rpc.xid,
+		world_tell("server: xid %08x: number %u is behind the window", front->rpc.xid,
 			   context.number);
 		security_check_dropped(context.keys.key, context.number);
-		forget_reply(reply);
+		forget_reply(front);
 		if (server.terms.gss.cuts)
 			network_reset(end);
 		return false;
 	case CONTEXTS_SERVE: break;
 	}
-	reply->out.at = results;
-	call->sum = sum_of(*in) ^ call->rpc.procedure; /* with another number it is the same call */
-	answer_nfs(reply, call, in);
-	contexts_seal(&context, header, results, &reply->out);
+	front->out.at = results;
+	front->sum = sum_of(*in) ^ front->rpc.procedure; /* by another number: the same call */
+	answer_nfs(front, in);
+	contexts_seal(&context, header, results, &front->out);
 	return true;
 }
 
@@ -531,41 +483,44 @@ static uint32_t get_client(struct xdr_in credentials)
 }
 
 /* A connection is one client's; over NFSv4.1 the job's own asks for names. */
-static void judge_caller(struct link_end *end, const struct arguments *call)
+static void judge_caller(const struct front *front)
 {
-	struct connection *connection = *network_context(end);
+	struct connection *connection = *network_context(front->end);
+	uint32_t client = front->came.client;
 
-	if (connection->client && connection->client != call->client + 1)
-		world_violated("client %u calls over the connection of client %u", call->client,
+	if (connection->client && connection->client != client + 1)
+		world_violated("client %u calls over the connection of client %u", client,
 			       connection->client - 1);
-	if (server.clients && !call->client && call->rpc.version == NFS_V3)
+	if (server.clients && !client && front->rpc.version == NFS_V3)
 		world_violated("a call is no client's");
-	connection->client = call->client + 1;
+	connection->client = client + 1;
 }
 
 static void serve(struct link_end *end, const uint8_t *bytes, size_t length)
 {
 	struct xdr_in in = {bytes, bytes + length, false};
-	struct arguments call = {0};
-	struct reply *reply;
+	struct rpc_call rpc;
+	struct front *front;
 
-	read_call(&in, &call);
+	if (!rpc_get_call(&in, &rpc))
+		abort();
 	if (world_chance(server.terms.lose_call_in)) {
-		world_tell("server: xid %08x is lost", call.rpc.xid);
+		world_tell("server: xid %08x is lost", rpc.xid);
 		world.failures[FAILED_CALL]++;
 		return;
 	}
-	reply = begin_reply(end, call.rpc.xid);
+	front = begin_reply(end, &rpc);
 	if (server.terms.gss.service) {
-		if (!answer_gss(reply, &call, bytes, &in))
+		if (!answer_gss(front, bytes, &in))
 			return;
 	} else {
-		call.client = get_client(in);
-		judge_caller(end, &call);
+		front->sum = sum_of((struct xdr_in){bytes, bytes + length, false});
+		front->came.client = get_client(in);
+		judge_caller(front);
 		rpc_skip_credentials(&in);
-		answer_nfs(reply, &call, &in);
+		answer_nfs(front, &in);
 	}
-	end_reply(reply, call.rpc.xid);
+	end_reply(front);
 	if (world_chance(server.terms.crash_in))
 		restart(1 + world_random(server.terms.down));
 }
@@ -618,12 +573,12 @@ static void wait_for_thread(struct link_end *end, const uint8_t *bytes, size_t l
 void server_gone(struct link_end *end)
 {
 	void **context = network_context(end);
-	struct reply *reply;
+	struct front *front;
 	struct waiting *one;
 
-	LIST_FOREACH (reply, &replies, link)
-		if (reply->end == end)
-			reply->end = NULL;
+	LIST_FOREACH (front, &replies, link)
+		if (front->end == end)
+			front->end = NULL;
 	LIST_FOREACH (one, &all_waiting, link)
 		if (one->end == end)
 			one->end = NULL;

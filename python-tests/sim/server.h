@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "contexts.h"
 #include "core/clients.h"
@@ -58,12 +59,24 @@ struct server {
 	uint8_t memory[SERVER_FILE], disk[SERVER_FILE];
 };
 
-/* A call that is carried out (servers/core/). */
+/* A call that is carried out (servers/core/), and its reply, until that has left. */
 struct front {
+	LIST_ENTRY(front) link;
+	struct link_end *end; /* NULL: its connection is gone */
+	struct rpc_call rpc;
+	uint32_t sum; /* of the call */
 	struct xdr_in *in;
-	const struct scenario_fate *fate; /* of the call, or of the operation under way */
-	uint32_t client;		  /* that calls: scenario_call's */
-	struct compound *compound;	  /* NFSv4.1 */
+	struct xdr_out out;
+	struct scenario_call came;	/* as far as it is the same for each operation */
+	struct scenario_call *logged;	/* it, or its last operation, or NULL */
+	struct scenario_fate fate;	/* of the message */
+	struct scenario_fate operation; /* of what is under way: the call, or its operation */
+
+	/* NFSv4.1's */
+	struct slot *slot;	    /* that the call came over, or NULL */
+	uint32_t use;		    /* of the slot */
+	struct slot *taken, before; /* by this call, or NULL; and what it was then */
+	uint8_t bytes[];	    /* of the reply, with room for the mark */
 };
 
 extern struct server server;
@@ -84,7 +97,6 @@ uint32_t server_place(uint32_t file);
 void server_forget(void);
 /* By chance: the call is to be sent again later. */
 bool server_delays(void);
-struct limits server_limits(void);
 /* From now on nothing fails any more, and answers are fast; a server that is down comes up. */
 void server_heal(void);
 
@@ -95,17 +107,8 @@ void server_heal(void);
 void server4_begin(uint32_t clients);
 void server4_restart(void);
 
-/* An answer: the caller sets the first members, with where the call comes from. */
-struct server4_answer {
-	struct xdr_out *out;
-	struct scenario_fate *fate; /* gets what becomes of the message */
-	struct scenario_call came;  /* what is the same for each operation */
-	struct slot *slot;	    /* that the call came over, or NULL */
-	struct scenario_call *call; /* its last operation, or NULL */
-};
-
-/* Answers the compound in `in`. */
-void server4_answer(struct xdr_in *in, struct server4_answer *answer);
+/* Answers a compound. */
+void server4_answer(struct nfs_call *call);
 
 /* What the server still keeps of its clients, or "": "sessions". */
 const char *server4_keeps(void);

@@ -17,14 +17,6 @@ struct clients server_clients;
 
 static uint64_t forgot_at;
 
-/* Of one compound. */
-struct compound {
-	struct server4_answer *answer;
-	struct scenario_fate fate; /* of the operation under way */
-	struct slot *taken;	   /* by this call, or NULL */
-	struct slot before;	   /* what it was then */
-};
-
 /* --- what is remembered --- */
 
 void server4_begin(uint32_t count)
@@ -94,7 +86,7 @@ static void forget_by_chance(void)
 /* Each of the job's clients has one name here, and no other sends that, or what belongs to it. */
 void front_uses(struct nfs_call *call, struct client *client)
 {
-	uint32_t caller = call->front->client;
+	uint32_t caller = call->front->came.client;
 
 	if (client->user && client->user != caller + 1)
 		world_violated("client %u sends what is client %u's", caller, client->user - 1);
@@ -106,7 +98,7 @@ void front_uses(struct nfs_call *call, struct client *client)
 
 uint32_t front_take_slot(struct nfs_call *call, struct session *session, struct slot *slot)
 {
-	struct compound *compound = call->front->compound;
+	struct front *front = call->front;
 
 	if (slot->sequence && !slot->answered)
 		world_violated("slot %u was used twice at once: number %u is not answered",
@@ -118,15 +110,15 @@ uint32_t front_take_slot(struct nfs_call *call, struct session *session, struct 
 	/* The table grows or shrinks: the client is told by each SEQUENCE. */
 	if (world_chance(server.terms.nfs4.resize_in))
 		session->target = 1 + (uint32_t)world_random(session->slots);
-	compound->taken = slot;
-	compound->before = *slot;
+	front->taken = slot;
+	front->before = *slot;
 	return NFS4_OK;
 }
 
 /* What a client must not do. */
 static void judge(const struct nfs_call *by, enum nfs4_operation operation, uint32_t status)
 {
-	const struct scenario_call *call = &by->front->compound->answer->came;
+	const struct scenario_call *call = &by->front->came;
 	uint32_t sessions = 0;
 
 	/* One of many clients, with one session: once in the life of its ID (RFC 8881, 18.51.3),
@@ -195,26 +187,26 @@ static void read_transfer(struct scenario_call *call, struct xdr_in in)
 }
 
 /* The operation's fate; where that is about the message, it is the whole compound's. */
-static void decide(struct compound *compound, enum nfs4_operation operation, struct xdr_in in,
+static void decide(struct front *front, enum nfs4_operation operation, struct xdr_in in,
 		   object_t file)
 {
-	struct scenario_call *came = &compound->answer->came;
-	struct scenario_fate fate = {0};
+	struct scenario_fate *fate = &front->operation;
 	struct scenario_call call;
 
-	came->procedure = operation;
+	front->came.procedure = operation;
 	if (operation == NFS4_SEQUENCE)
-		read_sequence(came, in);
-	call = *came;
+		read_sequence(&front->came, in);
+	call = front->came;
 	call.file = namespace_file(file);
 	if (operation == NFS4_READ || operation == NFS4_WRITE || operation == NFS4_COMMIT)
 		read_transfer(&call, in);
 	if (operation == NFS4_OPEN)
 		call.claim = claim_of(in);
-	compound->answer->call = scenario_received(&call, &fate);
-	if (fate.unheard || fate.restarts || fate.mute || fate.delay || fate.end || fate.fragment)
-		*compound->answer->fate = fate;
-	compound->fate = fate;
+	*fate = (struct scenario_fate){0};
+	front->logged = scenario_received(&call, fate);
+	if (fate->unheard || fate->restarts || fate->mute || fate->delay || fate->end ||
+	    fate->fragment)
+		front->fate = *fate;
 }
 
 /* A CREATE_SESSION has the number of the one before it: it gives the same session. */
@@ -227,32 +219,32 @@ static void repeat_session(struct xdr_in *in)
 
 uint32_t front_begin(struct nfs_call *call, enum nfs4_operation operation, uint64_t file)
 {
-	struct compound *compound = call->front->compound;
+	struct front *front = call->front;
 
-	decide(compound, operation, *call->in, file);
-	if (compound->fate.unheard || compound->fate.restarts) { /* nor has SEQUENCE come */
-		if (compound->taken)
-			*compound->taken = compound->before;
+	decide(front, operation, *call->in, file);
+	if (front->operation.unheard || front->operation.restarts) { /* nor has SEQUENCE come */
+		if (front->taken)
+			*front->taken = front->before;
 		call->slot = NULL;
-		compound->answer->call = NULL;
+		front->logged = NULL;
 		return NFS4ERR_DELAY; /* which is not sent */
 	}
 	world_tell("server:   %s", nfs4_operation_name(operation));
-	if (compound->fate.repeats)
+	if (front->operation.repeats)
 		repeat_session(call->in);
-	if (!compound->fate.status && is_delayed(operation))
+	if (!front->operation.status && is_delayed(operation))
 		return NFS4ERR_DELAY;
-	return compound->fate.status;
+	return front->operation.status;
 }
 
 uint32_t front_end(struct nfs_call *call, enum nfs4_operation operation, uint32_t status)
 {
-	const struct compound *compound = call->front->compound;
+	const struct front *front = call->front;
 
-	if (!compound->fate.status)
+	if (!front->operation.status)
 		judge(call, operation, status);
-	if (compound->answer->call)
-		compound->answer->call->status = status;
+	if (front->logged)
+		front->logged->status = status;
 	if (status) {
 		world_tell("server:   status %u", status);
 		call->in->at = call->in->end;
@@ -260,28 +252,17 @@ uint32_t front_end(struct nfs_call *call, enum nfs4_operation operation, uint32_
 	return status;
 }
 
-void server4_answer(struct xdr_in *in, struct server4_answer *answer)
+void server4_answer(struct nfs_call *call)
 {
-	struct compound compound = {.answer = answer};
-	struct front front = {.in = in,
-			      .fate = &compound.fate,
-			      .client = answer->came.client,
-			      .compound = &compound};
-	const struct limits limits = server_limits();
-	struct nfs_call call = {
-		.front = &front,
-		.limits = &limits,
-		.in = in,
-		.out = answer->out,
-		.clients = &server_clients,
-		.connection = answer->came.connection,
-		.address = answer->came.address,
-	};
+	const struct front *front = call->front;
 
+	world_tell("server: xid %08x", front->rpc.xid);
+	if (front->rpc.procedure == NFS4_NULL)
+		return;
+	call->clients = &server_clients;
+	call->connection = front->came.connection;
+	call->address = front->came.address;
 	server_clients.now = world.clock.now;
 	forget_by_chance();
-	serve_nfs4(&call, true);
-	if (call.data)
-		xdr_put_fixed(answer->out, call.data, call.data_length);
-	answer->slot = call.slot;
+	serve_nfs4(call, true);
 }
