@@ -7,12 +7,12 @@
  */
 #include <argp.h>
 #include <errno.h>
+#include <error.h>
 #include <inttypes.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -44,19 +44,6 @@ struct sink {
 /* Exit statuses: as the programs beside fio have them. */
 enum { FAILED = 1, WRONG_COMMAND_LINE = 2 };
 
-__attribute__((noreturn, format(printf, 2, 3))) static void fail(int status, const char *format,
-								 ...)
-{
-	va_list arguments;
-
-	fprintf(stderr, "nfs-sink: ");
-	va_start(arguments, format);
-	vfprintf(stderr, format, arguments);
-	va_end(arguments);
-	fprintf(stderr, "\n");
-	exit(status);
-}
-
 /* --- options --- */
 
 static uint64_t number(const char *option, const char *text, uint64_t min, uint64_t max)
@@ -67,8 +54,8 @@ static uint64_t number(const char *option, const char *text, uint64_t min, uint6
 	errno = 0;
 	value = strtoull(text, &end, 10);
 	if (errno || end == text || *end || value < min || value > max)
-		fail(WRONG_COMMAND_LINE, "--%s=%s: a number from %llu to %llu is wanted", option,
-		     text, (unsigned long long)min, (unsigned long long)max);
+		error(WRONG_COMMAND_LINE, 0, "--%s=%s: a number from %llu to %llu is wanted",
+		      option, text, (unsigned long long)min, (unsigned long long)max);
 	return value;
 }
 
@@ -84,8 +71,8 @@ static void parse_cpus(struct options *options, const char *text)
 		if (end != at && *end == '-')
 			last = strtoul(at = end + 1, &end, 10);
 		if (end == at || (*end && *end != ',') || last < first || last >= CPU_SETSIZE)
-			fail(WRONG_COMMAND_LINE, "--cpus=%s: a list such as 1 or 2,4-6 is wanted",
-			     text);
+			error(WRONG_COMMAND_LINE, 0,
+			      "--cpus=%s: a list such as 1 or 2,4-6 is wanted", text);
 		for (; first <= last && options->threads < THREADS_MAX; first++)
 			options->cpus[options->threads++] = (int)first;
 		at = end + 1;
@@ -100,7 +87,8 @@ static void parse_stall(struct stall *stall, const char *text)
 
 	if (sscanf(text, "%" SCNu64 ":%" SCNu64 "%c", &length, &every, &end) != 2 || !length ||
 	    length >= every || every > UINT32_MAX)
-		fail(WRONG_COMMAND_LINE, "--stall=%s: MS:EVERY is wanted, such as 500:5000", text);
+		error(WRONG_COMMAND_LINE, 0, "--stall=%s: MS:EVERY is wanted, such as 500:5000",
+		      text);
 	*stall = (struct stall){.length = length * MSEC, .every = every * MSEC};
 }
 
@@ -139,7 +127,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 	case 'S': parse_stall(&options->worker.stall, text); break;
 	case 's': options->worker.spin = true; break;
 	case 'n': options->count = true; break;
-	case ARGP_KEY_ARG: fail(WRONG_COMMAND_LINE, "'%s' is no option", text);
+	case ARGP_KEY_ARG: argp_error(state, "'%s' is no option", text); break;
 	default: return ARGP_ERR_UNKNOWN;
 	}
 	return 0;
@@ -177,15 +165,15 @@ static int open_listener(const struct options *options)
 		.ai_socktype = SOCK_STREAM,
 	};
 	struct addrinfo *found;
-	int error = getaddrinfo(options->address, options->port, &hints, &found), fd;
+	int failed = getaddrinfo(options->address, options->port, &hints, &found), fd;
 
-	if (error)
-		fail(WRONG_COMMAND_LINE, "--address=%s --port=%s: %s", options->address,
-		     options->port, gai_strerror(error));
+	if (failed)
+		error(WRONG_COMMAND_LINE, 0, "--address=%s --port=%s: %s", options->address,
+		      options->port, gai_strerror(failed));
 	fd = listen_at(found, options->pacing);
 	if (fd < 0)
-		fail(FAILED, "cannot listen at %s, port %s: %s", options->address, options->port,
-		     strerror(errno));
+		error(FAILED, errno, "cannot listen at %s, port %s", options->address,
+		      options->port);
 	freeaddrinfo(found);
 	return fd;
 }
@@ -201,10 +189,10 @@ static void say_ready(int listener)
 	if (getsockname(listener, (struct sockaddr *)&address, &length) ||
 	    getnameinfo((struct sockaddr *)&address, length, host, sizeof(host), port, sizeof(port),
 			NI_NUMERICHOST | NI_NUMERICSERV))
-		fail(FAILED, "cannot tell where it listens");
+		error(FAILED, 0, "cannot tell where it listens");
 	snprintf(owner, sizeof(owner), "nfs-sink %.50s:%.10s", host, port);
 	if (!service_init(owner))
-		fail(FAILED, "no memory");
+		error(FAILED, 0, "no memory");
 	printf("{\"address\": \"%s\", \"nfsport\": %s, \"mountport\": %s}\n", host, port, port);
 	fflush(stdout);
 }
@@ -228,21 +216,6 @@ static const char *const nfs_names[NFS_PROCEDURES] = {
 static const char *const mount_names[MOUNT_PROCEDURES] = {
 	"NULL", "MNT", "DUMP", "UMNT", "UMNTALL", "EXPORT",
 };
-
-static void add_counts(struct counts *sum, const struct counts *one)
-{
-	for (int i = 0; i < NFS_PROCEDURES; i++)
-		sum->nfs[i] += one->nfs[i];
-	for (int i = 0; i < NFS4_OPERATIONS; i++)
-		sum->nfs4[i] += one->nfs4[i];
-	for (int i = 0; i < MOUNT_PROCEDURES; i++)
-		sum->mount[i] += one->mount[i];
-	sum->read_bytes += one->read_bytes;
-	sum->write_bytes += one->write_bytes;
-	sum->connections += one->connections;
-	sum->stalls += one->stalls;
-	sum->busy += one->busy;
-}
 
 static void print_calls(const char *program, const char *const *names, const uint64_t *calls,
 			int count)
@@ -290,16 +263,21 @@ static int open_signals(void)
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 	fd = signalfd(-1, &signals, SFD_CLOEXEC);
 	if (fd < 0)
-		fail(FAILED, "signalfd: %s", strerror(errno));
+		error(FAILED, errno, "signalfd");
 	return fd;
 }
 
 static void tell_counts(const struct sink *sink)
 {
-	struct counts sum = {.connections = sink->connections};
+	struct counts sum = {0};
 
-	for (unsigned int i = 0; i < sink->options.threads; i++)
-		add_counts(&sum, &sink->workers[i].counts);
+	for (unsigned int i = 0; i < sink->options.threads; i++) {
+		const uint64_t *one = (const uint64_t *)&sink->workers[i].counts;
+
+		for (size_t at = 0; at < sizeof(sum) / sizeof(*one); at++)
+			((uint64_t *)&sum)[at] += one[at];
+	}
+	sum.connections = sink->connections;
 	print_counts(&sum);
 }
 
@@ -323,13 +301,12 @@ static void start_workers(struct sink *sink)
 
 	config.stall.begun = clock_now();
 	for (unsigned int i = 0; i < options->threads; i++) {
-		int error;
+		int failed;
 
 		config.cpu = options->cpus[i];
-		error = worker_start(&sink->workers[i], &config);
-		if (error)
-			fail(FAILED, "cannot start a thread on processor %d: %s", config.cpu,
-			     strerror(-error));
+		failed = worker_start(&sink->workers[i], &config);
+		if (failed)
+			error(FAILED, -failed, "cannot start a thread on processor %d", config.cpu);
 	}
 }
 
@@ -349,6 +326,7 @@ int main(int argc, char **argv)
 	static const struct argp argp = {.options = rows, .parser = parse_option, .doc = about};
 	struct pollfd polled[2];
 
+	program_invocation_name = program_invocation_short_name; /* before error()'s messages */
 	argp_err_exit_status = WRONG_COMMAND_LINE;
 	argp_parse(&argp, argc, argv, 0, NULL, &sink.options);
 	if (!sink.options.threads)
