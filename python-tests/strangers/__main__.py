@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import sys
 
+from jobs import Fio
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.paths import BUILD, ROOT
@@ -30,9 +31,10 @@ def main(names: list[str]) -> int:
     broken: list[str] = []
     for name in names or known:
         number, stranger = known[name]
-        verdicts = _tried(stranger, f"127.0.34.{number}")
+        stranger.program()
+        verdicts = {one: _verdict(one, stranger, f"127.0.34.{number}") for one in TRIALS}
         cells = ["yes" if verdict.passed else "no" for verdict in verdicts.values()]
-        facts = (name, stranger.version, stranger.source.label, stranger.nfs)
+        facts = (name, stranger.version, stranger.source, stranger.nfs)
         print(_row([*facts, *cells]), flush=True)
         for trial, verdict in verdicts.items():
             for line in verdict.lines:
@@ -44,18 +46,13 @@ def main(names: list[str]) -> int:
     return 1 if broken else 0
 
 
-def _tried(stranger: Stranger, address: str) -> dict[str, Verdict]:
-    """Put a server through all trials, each on a fresh one."""
-    stranger.program()
-    return {name: _verdict(name, stranger, address) for name in TRIALS}
-
-
 def _verdict(trial: str, stranger: Stranger, address: str) -> Verdict:
+    """Put a server through a trial, on a fresh one."""
     folder = _RUNS / stranger.name / trial.replace(" ", "-")
     shutil.rmtree(folder, ignore_errors=True)
     try:
         with Running(stranger, address, folder) as server:
-            return TRIALS[trial](server, Engine.built(), folder / "fio")
+            return TRIALS[trial](server, Fio(Engine.built()), folder / "fio")
     except HarnessError as error:
         return Verdict(False, (str(error),))
 

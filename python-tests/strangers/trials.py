@@ -6,20 +6,18 @@ Each gives a Verdict, whose lines are the engine's and fio's where something fel
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from jobs import Fio
 from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import SUMMARY, Engine, FioProcess, FioResult, Options
+from nfsmulti.fiorun import SUMMARY, FioResult, Options
 from strangers.servers import Running
 
 _SECONDS = 300.0  # what takes longer hangs
 _LINES_MAX = 3
-_WRITTEN_BEFORE = 400  # of 2,048 blocks, when the server is killed
-_POLL = 0.02
+_BEFORE = 400  # of 2,048 blocks, when the server is killed
 
 _BLOCKS = 2048
 _WRITE: Options = {
@@ -38,7 +36,7 @@ _WRITE: Options = {
 }
 _CLIENTS = 64
 _MANY: Options = {**_WRITE, "nconnect": None, "nclients": _CLIENTS, "iodepth": _CLIENTS}
-_RESTART: Options = {**_WRITE, "rate_iops": _WRITTEN_BEFORE, "hold_writes": "64m", "trace": 1}
+_RESTART: Options = {**_WRITE, "rate_iops": _BEFORE, "hold_writes": "64m", "trace": 1}
 
 _ENTRIES = 5000
 _METADATA: Options = {
@@ -71,17 +69,14 @@ class Verdict:
     lines: tuple[str, ...] = ()
 
 
-Trial = Callable[[Running, Engine, Path], Verdict]
-
-
-def verified_write(server: Running, engine: Engine, folder: Path) -> Verdict:
+def verified_write(server: Running, fio: Fio, folder: Path) -> Verdict:
     """Write 32 MiB at random over two connections, with COMMITs, and read it back."""
-    return _verified(Fio(engine).run(folder, pool=server.pool, options=_WRITE, timeout=_SECONDS))
+    return _verified(fio.run(folder, pool=server.pool, options=_WRITE, timeout=_SECONDS))
 
 
-def many_clients(server: Running, engine: Engine, folder: Path) -> Verdict:
+def many_clients(server: Running, fio: Fio, folder: Path) -> Verdict:
     """Write and read the same by 64 clients, each of which has its share."""
-    result = Fio(engine).run(folder, pool=server.pool, options=_MANY, timeout=_SECONDS)
+    result = fio.run(folder, pool=server.pool, options=_MANY, timeout=_SECONDS)
     verdict = _verified(result)
     served = sum(line.write_ops > 0 for line in result.stats)
     if verdict.passed and served < _CLIENTS:
@@ -89,38 +84,29 @@ def many_clients(server: Running, engine: Engine, folder: Path) -> Verdict:
     return verdict
 
 
-def metadata(server: Running, engine: Engine, folder: Path) -> Verdict:
+def metadata(server: Running, fio: Fio, folder: Path) -> Verdict:
     """Make, look at, list, rename, mix and remove 5,000 entries; each step is tried."""
     lines: list[str] = []
-    for name, options in _STEPS.items():
-        result = Fio(engine).run(
-            folder / name.replace(" ", "-"),
-            pool=server.pool,
-            options={**_METADATA, **options},
-            timeout=_SECONDS,
-        )
+    for name, step in _STEPS.items():
+        options, here = {**_METADATA, **step}, folder / name.replace(" ", "-")
+        result = fio.run(here, pool=server.pool, options=options, timeout=_SECONDS)
         if result.status != 0:
             lines += [f"{name}: {line}" for line in _complaints(result)]
     return Verdict(not lines, tuple(lines))
 
 
-def restart(server: Running, engine: Engine, folder: Path) -> Verdict:
+def restart(server: Running, fio: Fio, folder: Path) -> Verdict:
     """Kill the server by SIGKILL in the middle of a verified write, and start it again.
 
     hold_writes keeps what no COMMIT has answered for yet, so that all of it must be there.
     """
-    with Fio(engine).start(folder, pool=server.pool, options=_RESTART) as process:
-        _until_written(process)
-        server.restart()
+    with fio.start(folder, pool=server.pool, options=_RESTART) as process:
+        said = folder / "stderr"
+        if not process.comes_up(lambda: said.read_text().count(" trace: ") >= _BEFORE, _SECONDS):
+            raise HarnessError(f"{folder}: ended before the server was killed")
+        server.kill()
+        server.start()
         return _verified(process.result(_SECONDS))
-
-
-def _until_written(process: FioProcess) -> None:
-    said, until = process.folder / "stderr", time.monotonic() + _SECONDS
-    while said.read_text(errors="replace").count(" trace: ") < _WRITTEN_BEFORE:
-        if not process.running or time.monotonic() > until:
-            raise HarnessError(f"{process.folder}: ended before the server was killed")
-        process.wait(_POLL)
 
 
 def _verified(result: FioResult) -> Verdict:
@@ -143,7 +129,7 @@ def _complaints(result: FioResult) -> list[str]:
     return engine_first[:_LINES_MAX] or [status]
 
 
-TRIALS: dict[str, Trial] = {
+TRIALS: dict[str, Callable[[Running, Fio, Path], Verdict]] = {
     "verified write": verified_write,
     "64 clients": many_clients,
     "metadata": metadata,
