@@ -20,7 +20,6 @@ from cffi import FFI
 from xdrlib3 import Unpacker
 
 from servers.rpc import RPCSEC_GSS, Hyper, xdr
-from servers.scripted.call import Arguments, Call, Results, decode
 from servers.scripted.files import (
     REGULAR,
     Directory,
@@ -33,13 +32,17 @@ from servers.scripted.files import (
 )
 from servers.scripted.protocol import (
     SESSION_ID_SIZE,
+    Arguments,
+    Call,
     Nfs,
     Nfs4,
     NfsError,
     Procedure,
+    Results,
     Stable,
     Status,
     Status4,
+    decode,
 )
 
 CData = Any

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from servers.rpc import AUTH_SYS
-from servers.scripted.call import Arguments
-from servers.scripted.protocol import VERIFIER_SIZE, NfsError, Stable, Status
+from servers.scripted.protocol import VERIFIER_SIZE, Arguments, NfsError, Stable, Status
 
 REGULAR, DIRECTORY = 1, 2
 _HANDLE_SIZE = 32
