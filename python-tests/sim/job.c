@@ -195,7 +195,6 @@ static enum path_sec sec_of(const struct job_terms *terms)
 
 static struct path *new_path(uint32_t number, const struct job_terms *terms)
 {
-	static char client_name[] = "%d"; /* server.h's */
 	struct path *path = calloc(1, sizeof(*path));
 	struct sockaddr_in *remote = (void *)&path->config.remote;
 	char label[16];
@@ -209,7 +208,7 @@ static struct path *new_path(uint32_t number, const struct job_terms *terms)
 	path->config.terms.version = terms->nfs4;
 	path->config.terms.trunking = terms->trunks;
 	path->config.terms.security = sec_of(terms);
-	path->config.terms.client_name = terms->clients ? client_name : NULL;
+	path->config.terms.client_name = terms->clients ? strdup("%d") : NULL;
 	path->config.rsize = path->config.wsize = 64 << 10;
 	path->config.remote_length = sizeof(*remote);
 	remote->sin_family = AF_INET;
@@ -233,13 +232,13 @@ static struct path *new_path(uint32_t number, const struct job_terms *terms)
 /* NFSv3's names are not simulated: the handle is known. */
 static int open_file(struct path *path, uint32_t number)
 {
-	static struct nfs_handle handles[SERVER_FILES_MAX];
 	struct path_file *file = &path->files[number];
+	struct nfs_handle *handle;
 
 	if (path->version == &nfs_version_3) {
-		handles[number] = (struct nfs_handle){.length = 4, .bytes = SERVER_HANDLE};
-		handles[number].bytes[3] += number;
-		file->state = &handles[number];
+		handle = file->state = malloc(sizeof(*handle));
+		*handle = (struct nfs_handle){.length = 4, .bytes = SERVER_HANDLE};
+		handle->bytes[3] += number;
 		return 0;
 	}
 	return path->version->open_file(path->names, number, file->name, true, &file->state);
@@ -287,7 +286,7 @@ static int open_path(struct path *path, const struct job_terms *terms)
 	return error;
 }
 
-/* While nothing fails; false: one does not open. close_paths() follows in either case. */
+/* While nothing fails; false: one does not open. All are closed in either case. */
 static bool open_paths(const struct job_terms *terms)
 {
 	int error = 0;
@@ -298,31 +297,6 @@ static bool open_paths(const struct job_terms *terms)
 	for (uint32_t i = 0; !error && i < terms->path_count; i++)
 		error = open_path(paths[i], terms);
 	return !error;
-}
-
-static void close_path(struct path *path)
-{
-	for (uint32_t i = 0; i < path->job.file_count; i++) {
-		struct path_file *file = &path->files[i];
-
-		if (path->version != &nfs_version_3 && file->state)
-			path->version->close_file(path->names, file->state);
-		free(file->name);
-	}
-	if (path->state)
-		path->version->teardown(path);
-	path_close_names(path);
-	free(path->config.export);
-	free(path->config.label);
-	entries_close(path->files[0].entries);
-	free(path->files);
-	free(path);
-}
-
-static void close_paths(const struct job_terms *terms)
-{
-	for (uint32_t i = 0; i < terms->path_count; i++)
-		close_path(paths[i]);
 }
 
 /* --- all of it --- */
@@ -376,7 +350,8 @@ void job_tear_down(void)
 	world.moment = moment_of(&sim_job.terms);
 	nclients_close();
 	group_close(&sim_job.engine.group);
-	close_paths(&sim_job.terms);
+	for (uint32_t i = 0; i < sim_job.terms.path_count; i++)
+		path_close(paths[i]);
 	world.creeps = false;
 	if (leaves_nothing(&sim_job.terms) && *server4_keeps())
 		world_violated("the server keeps %s of a job that has ended", server4_keeps());
