@@ -361,13 +361,13 @@ def test_data_is_where_the_reply_says(build_dir: Path, tmp_path: Path) -> None:
     for name, (sent, *places, outcome) in _PLACED.items():
         (tmp_path / "reply").write_bytes(sent)
         argv = map(str, (tmp_path / "reply", *places))
-        assert _run(build_dir, tmp_path, "placed", *argv) == outcome, name
+        assert _run(build_dir, tmp_path, "channel", *argv) == outcome, name
 
 
 def test_calls_keep_to_credits_and_replies_to_what_the_server_sends(
     build_dir: Path, tmp_path: Path
 ) -> None:
-    assert _run(build_dir, tmp_path, "bounds") == "1, 0, 100, 0"
+    assert _run(build_dir, tmp_path, "channel") == "1, 0, 100, 0"
 
 
 def test_each_device_has_keys_of_its_own(build_dir: Path, tmp_path: Path) -> None:
