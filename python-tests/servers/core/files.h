@@ -7,6 +7,13 @@
 
 #include "core/call.h"
 
+/* A function of the front's, or Python's: then it is a pointer, which Python sets. */
+#ifdef FILES_ARE_PYTHONS
+#define FILES(type, name) extern type(*name)
+#else
+#define FILES(type, name) type name
+#endif
+
 enum { FILE_NAME_MAX = 255 };
 enum {
 	STATUS_NOENT = 2,
@@ -30,18 +37,18 @@ struct file_attributes {
 };
 
 /* A file is a number, 0 the root. STALE: the handle is none of a file that is there. */
-uint32_t files_find(const uint8_t *handle, uint32_t length, uint64_t *file);
+FILES(uint32_t, files_find)(const uint8_t *handle, uint32_t length, uint64_t *file);
 void files_put_handle(struct xdr_out *out, uint64_t file);
-struct file_attributes files_attributes(uint64_t file);
-void files_set_size(uint64_t file, uint64_t size);
+FILES(struct file_attributes, files_attributes)(uint64_t file);
+FILES(void, files_set_size)(uint64_t file, uint64_t size);
 
-uint32_t files_lookup(uint64_t directory, struct name name, uint64_t *file);
+FILES(uint32_t, files_lookup)(uint64_t directory, struct name name, uint64_t *file);
 /* EXIST where there is one of that name, always if `guarded` or no regular file is to be made. */
-uint32_t files_make(uint64_t directory, struct name name, enum file_type type, bool guarded,
-		    uint64_t *file);
-uint32_t files_remove(uint64_t directory, struct name name);
-uint32_t files_rename(uint64_t from, struct name name, uint64_t to, struct name other);
-uint32_t files_link(uint64_t file, uint64_t directory, struct name name);
+FILES(uint32_t, files_make)
+(uint64_t directory, struct name name, enum file_type type, bool guarded, uint64_t *file);
+FILES(uint32_t, files_remove)(uint64_t directory, struct name name);
+FILES(uint32_t, files_rename)(uint64_t from, struct name name, uint64_t to, struct name other);
+FILES(uint32_t, files_link)(uint64_t file, uint64_t directory, struct name name);
 
 /* Names from number `first` on, as many as the front likes; its cookies may be odd. */
 enum { PAGE_NAMES = 16 };
@@ -53,7 +60,7 @@ struct name_page {
 	bool end; /* there are no more */
 	char names[PAGE_NAMES][FILE_NAME_MAX + 1];
 };
-uint32_t files_list(uint64_t directory, uint64_t first, struct name_page *page);
+FILES(uint32_t, files_list)(uint64_t directory, uint64_t first, struct name_page *page);
 
 /* --- arguments of both versions; not 0 also where they have not come in full --- */
 
@@ -94,7 +101,7 @@ struct transfer {
 	const uint8_t *data; /* READ: see struct nfs_call */
 	uint64_t verifier;   /* WRITE and COMMIT */
 };
-uint32_t files_read(struct front *front, uint64_t file, struct transfer *read);
+FILES(uint32_t, files_read)(struct front *front, uint64_t file, struct transfer *read);
 /* Its data is next in the call's arguments, perhaps not in full: who wants it steps over it. */
 uint32_t files_write(struct front *front, uint64_t file, struct transfer *write);
-uint32_t files_commit(struct front *front, uint64_t file, struct transfer *commit);
+FILES(uint32_t, files_commit)(struct front *front, uint64_t file, struct transfer *commit);

@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 import sys
+import threading
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -107,16 +108,41 @@ _SERVERS = Path(__file__).parents[1]
 Ask = Callable[[Procedure, Arguments, Node | None], tuple[Call, Results]]
 
 
+_serving = threading.local()  # core: whose call this thread carries out
+
+
 @functools.cache
 def _library() -> tuple[FFI, CData]:
-    """Return the library and what reads its headers, as far as they are its interface."""
+    """Return the library, which calls a Core's methods, and what reads its interface's headers."""
+    names = ("core/call.h", "core/files.h", "scripted/hooks.h")
+    text = "".join((_SERVERS / name).read_text() for name in names)
+    text = re.sub(r"(?ms)/\*.*?\*/|^#.*?$|^static inline.*?^}$", "", text)
+    text = re.sub(r"FILES\((.*), (\w+)\)", r"extern \1 (*\2)", text)
     ffi = FFI()
-    for name in ("core/call.h", "core/files.h", "scripted/hooks.h"):
-        text = (_SERVERS / name).read_text()
-        ffi.cdef(re.sub(r"(?ms)/\*.*?\*/|^#.*?$|^static inline.*?^}$", "", text))
-    ffi.cdef("uint64_t attributes_all(void);")
+    ffi.cdef(text + "uint64_t attributes_all(void);")
     build = os.environ.get("NFSMULTI_BUILD_DIR") or _SERVERS.parents[1] / "build"
-    return ffi, ffi.dlopen(str(Path(build, "libnfsmulti-hooks.so").resolve()))
+    library = ffi.dlopen(str(Path(build, "libnfsmulti-hooks.so").resolve()))
+    for name in re.findall(r"extern \w.* \(\*(\w+)\)", text):
+        hook = _hook(ffi, ffi.typeof(getattr(library, name)), f"_{name.partition('_')[2]}")
+        setattr(library, name, hook)
+        _hooks.append(hook)
+    return ffi, library
+
+
+_hooks: list[CData] = []  # what C refers to
+
+
+def _hook(ffi: FFI, kind: CData, method: str) -> CData:
+    """Make a C function of a method: where it returns a status, it may raise NfsError."""
+    nothing = None if kind.result.kind == "void" else 0
+
+    def call(*arguments: object) -> object:
+        return getattr(_serving.core, method)(*arguments) or nothing
+
+    def failed(_: object, error: BaseException, __: object) -> int:
+        return error.status if isinstance(error, NfsError) else _serving.core.failed(error)
+
+    return ffi.callback(kind, call, onerror=failed)
 
 
 class Core:
@@ -138,28 +164,13 @@ class Core:
         made = self._library.hooks_new(name, instance, terms.delegates, terms.slots)
         self._server = self._ffi.gc(made, self._library.hooks_free)
         self._limits = self._ffi.new("struct limits *")
-        self._hooks = self._ffi.new("struct hooks *")
         self._results = self._ffi.new("uint8_t[]", _ROOM)
         self._asked = self._ffi.new("struct asked *", {"results": self._results, "room": _ROOM})
-        self._kept = []  # what C refers to
-        for member, one in self._ffi.typeof("struct hooks").fields:
-            work = self._ending(getattr(self, f"_{member}"))
-            self._kept.append(self._ffi.callback(one.type, work))
-            setattr(self._hooks, member, self._kept[-1])
 
-    def _ending(self, work: Callable[..., int | None]) -> Callable[..., int]:
-        """Make a function that returns a status of one that may raise."""
-
-        def end(*arguments: object) -> int:
-            try:
-                return work(*arguments) or 0
-            except NfsError as error:
-                return error.status
-            except BaseException as error:
-                self._raised = self._raised or error
-                return Status.SERVERFAULT
-
-        return end
+    def failed(self, error: BaseException) -> int:
+        """Keep what a hook has raised for the end of the call; return that call's status."""
+        self._raised = self._raised or error
+        return Status.SERVERFAULT
 
     # --- what is there ---
 
@@ -217,7 +228,8 @@ class Core:
         asked, library = self._asked, self._library
         self._bytes = self._ffi.new("uint8_t[]", arguments or bytes(1))
         asked.arguments, asked.length = self._bytes, len(arguments)
-        ended = library.hooks_answer(self._server, self._hooks, self._limits, asked)
+        _serving.core = self
+        ended = library.hooks_answer(self._server, self._limits, asked)
         raised, self._raised = self._raised, None
         if raised is not None:
             raise raised
@@ -242,7 +254,7 @@ class Core:
         self._flavors = self._ffi.from_buffer(told)
         limits.flavors, limits.flavors_length = self._flavors, len(told)
 
-    # --- operations of NFSv4.1 (struct hooks) ---
+    # --- operations of NFSv4.1 (hooks.h) ---
 
     def _begin(self, number: int, file: int) -> int:
         operation = _OPERATIONS.get(number)
@@ -323,7 +335,7 @@ class Core:
         sizes = xdr(granted.max_request, granted.max_response)
         return results[:32] + sizes + results[40:]
 
-    # --- files (struct hooks) ---
+    # --- files (core/files.h) ---
 
     def _node(self, number: int) -> Node:
         node = self._node_or_none(number)
@@ -348,12 +360,15 @@ class Core:
         self._ffi.memmove(handle, told, len(told))
         return len(told)
 
-    def _attributes(self, file: int, attributes: CData) -> None:
+    def _attributes(self, file: int) -> CData:
         node = self._node(file)
-        attributes.type, attributes.size, attributes.file_system = node.kind, node.size, node.fsid
+        words = {"type": node.kind, "size": node.size, "file_system": node.fsid}
+        return self._ffi.new("struct file_attributes *", words)[0]
 
     def _set_size(self, file: int, size: int) -> None:
-        as_file(self._node(file)).resize(size)
+        node = self._node(file)
+        if isinstance(node, File):
+            node.resize(size)
 
     def _lookup(self, directory: int, name: CData, file: CData) -> None:
         file[0] = self._files.lookup(self._directory(directory), self._name(name)).fileid
@@ -368,6 +383,9 @@ class Core:
 
     def _remove(self, directory: int, name: CData) -> None:
         self._files.remove(self._directory(directory), self._name(name))
+
+    def _rename(self, *_: object) -> None:
+        raise NfsError(Status.NOTSUPP)
 
     def _link(self, file: int, directory: int, name: CData) -> None:
         linked = as_file(self._node(file))
@@ -394,7 +412,7 @@ class Core:
         if answer.cookie is not None:
             page.cookie, page.step = answer.cookie, 0
 
-    def _read(self, file: int, read: CData) -> None:
+    def _read(self, _: CData, file: int, read: CData) -> None:
         there, answer = as_file(self._node(file)), self._answer
         data = there.read(read.offset, self._moves(read.length, self._export.rtmax))
         self._call.moved = len(data)
@@ -411,7 +429,7 @@ class Core:
         write.length = moved if self._answer.count is None else self._answer.count
         write.verifier = self._verifier()
 
-    def _commit(self, file: int, commit: CData) -> None:
+    def _commit(self, _: CData, file: int, commit: CData) -> None:
         as_file(self._node(file)).commit()
         commit.verifier = self._verifier()
 

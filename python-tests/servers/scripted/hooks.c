@@ -14,7 +14,6 @@ struct hooked_server {
 };
 
 struct front {
-	const struct hooks *hooks;
 	struct asked *asked;
 	struct xdr_in *in;
 	struct slot *taken; /* by this call, or NULL */
@@ -22,7 +21,10 @@ struct front {
 	bool unheard;
 };
 
-static _Thread_local struct front *now;
+int32_t (*hooks_begin)(uint32_t operation, uint64_t file);
+uint32_t (*hooks_end)(uint32_t operation, uint32_t status);
+uint32_t (*hooks_tell)(uint64_t file, uint8_t *handle);
+uint32_t (*hooks_write)(uint64_t file, struct transfer *write, const uint8_t *data);
 
 /* --- a server --- */
 
@@ -92,7 +94,7 @@ uint32_t front_begin(struct nfs_call *call, enum nfs4_operation operation, uint6
 	asked->read = (uint32_t)(call->in->at - asked->arguments);
 	asked->written = (uint32_t)(call->out->at - asked->results);
 	asked->begun = asked->written - sizeof(uint32_t);
-	status = front->hooks->begin(operation, file);
+	status = hooks_begin(operation, file);
 	if (status == HOOKS_UNHEARD) { /* nor has SEQUENCE come */
 		if (front->taken)
 			*front->taken = front->before;
@@ -114,7 +116,7 @@ uint32_t front_end(struct nfs_call *call, enum nfs4_operation operation, uint32_
 	    call->front->unheard) /* it could not be where it is, or was not heard */
 		return status;
 	asked->replaced = false;
-	status = call->front->hooks->end(operation, status);
+	status = hooks_end(operation, status);
 	if (asked->replaced)
 		call->data = NULL;
 	call->out->at = asked->results + asked->written;
@@ -146,11 +148,11 @@ void front_uses(struct nfs_call *call, struct client *client)
 {
 }
 
-enum hooked hooks_answer(struct hooked_server *server, const struct hooks *hooks,
-			 const struct limits *limits, struct asked *asked)
+enum hooked hooks_answer(struct hooked_server *server, const struct limits *limits,
+			 struct asked *asked)
 {
 	struct xdr_in in = {asked->arguments, asked->arguments + asked->length, false};
-	struct front front = {.hooks = hooks, .asked = asked, .in = &in};
+	struct front front = {.asked = asked, .in = &in};
 	struct xdr_out out = {asked->results, asked->results + asked->room, false};
 	struct nfs_call call = {.front = &front,
 				.limits = limits,
@@ -161,7 +163,6 @@ enum hooked hooks_answer(struct hooked_server *server, const struct hooks *hooks
 				.address = asked->address};
 	bool whole = true; /* all of the arguments are read */
 
-	now = &front;
 	if (asked->version == 4) {
 		serve_nfs4(&call, true);
 	} else if (asked->refusal) {
@@ -185,76 +186,29 @@ enum hooked hooks_answer(struct hooked_server *server, const struct hooks *hooks
 
 /* --- files (core/files.h) --- */
 
-uint32_t files_find(const uint8_t *handle, uint32_t length, uint64_t *file)
-{
-	return now->hooks->find(handle, length, file);
-}
+__typeof__(files_find) files_find;
+__typeof__(files_attributes) files_attributes;
+__typeof__(files_set_size) files_set_size;
+__typeof__(files_lookup) files_lookup;
+__typeof__(files_make) files_make;
+__typeof__(files_remove) files_remove;
+__typeof__(files_rename) files_rename;
+__typeof__(files_link) files_link;
+__typeof__(files_list) files_list;
+__typeof__(files_read) files_read;
+__typeof__(files_commit) files_commit;
 
 void files_put_handle(struct xdr_out *out, uint64_t file)
 {
 	uint8_t handle[NFS4_FHSIZE];
-	uint32_t length = now->hooks->tell(file, handle);
+	uint32_t length = hooks_tell(file, handle);
 
 	xdr_put_opaque(out, handle, length);
-}
-
-struct file_attributes files_attributes(uint64_t file)
-{
-	struct file_attributes attributes = {0};
-
-	now->hooks->attributes(file, &attributes);
-	return attributes;
-}
-
-void files_set_size(uint64_t file, uint64_t size)
-{
-	now->hooks->set_size(file, size);
-}
-
-uint32_t files_lookup(uint64_t directory, struct name name, uint64_t *file)
-{
-	return now->hooks->lookup(directory, &name, file);
-}
-
-uint32_t files_make(uint64_t directory, struct name name, enum file_type type, bool guarded,
-		    uint64_t *file)
-{
-	return now->hooks->make(directory, &name, type, guarded, file);
-}
-
-uint32_t files_remove(uint64_t directory, struct name name)
-{
-	return now->hooks->remove(directory, &name);
-}
-
-uint32_t files_rename(uint64_t from, struct name name, uint64_t to, struct name other)
-{
-	return STATUS_NOTSUPP;
-}
-
-uint32_t files_link(uint64_t file, uint64_t directory, struct name name)
-{
-	return now->hooks->link(file, directory, &name);
-}
-
-uint32_t files_list(uint64_t directory, uint64_t first, struct name_page *page)
-{
-	return now->hooks->list(directory, first, page);
-}
-
-uint32_t files_read(struct front *front, uint64_t file, struct transfer *read)
-{
-	return front->hooks->read(file, read);
 }
 
 uint32_t files_write(struct front *front, uint64_t file, struct transfer *write)
 {
 	const uint8_t *data = xdr_skip(front->in, write->length);
 
-	return data ? front->hooks->write(file, write, data) : 0;
-}
-
-uint32_t files_commit(struct front *front, uint64_t file, struct transfer *commit)
-{
-	return front->hooks->commit(file, commit);
+	return data ? hooks_write(file, write, data) : 0;
 }

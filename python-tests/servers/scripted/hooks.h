@@ -9,30 +9,17 @@
 #include "core/clients.h"
 #include "core/files.h"
 
-enum { HOOKS_UNHEARD = -1 }; /* begin(): the compound is as if it had not come */
+enum { HOOKS_UNHEARD = -1 }; /* hooks_begin(): the compound is as if it had not come */
 
-/* Python's. Those that return a number return 0 or a status. */
-struct hooks {
-	/* An operation of NFSv4.1, before it is carried out, and after it: both see struct asked.
-	 */
-	int32_t (*begin)(uint32_t operation, uint64_t file);
-	uint32_t (*end)(uint32_t operation, uint32_t status);
-
-	/* As in core/files.h. */
-	uint32_t (*find)(const uint8_t *handle, uint32_t length, uint64_t *file);
-	uint32_t (*tell)(uint64_t file, uint8_t *handle); /* returns its length */
-	uint32_t (*attributes)(uint64_t file, struct file_attributes *attributes);
-	uint32_t (*set_size)(uint64_t file, uint64_t size);
-	uint32_t (*lookup)(uint64_t directory, const struct name *name, uint64_t *file);
-	uint32_t (*make)(uint64_t directory, const struct name *name, uint32_t type, bool guarded,
-			 uint64_t *file);
-	uint32_t (*remove)(uint64_t directory, const struct name *name);
-	uint32_t (*link)(uint64_t file, uint64_t directory, const struct name *name);
-	uint32_t (*list)(uint64_t directory, uint64_t first, struct name_page *page);
-	uint32_t (*read)(uint64_t file, struct transfer *read);
-	uint32_t (*write)(uint64_t file, struct transfer *write, const uint8_t *data);
-	uint32_t (*commit)(uint64_t file, struct transfer *commit);
-};
+/*
+ * Python's, as files.h's are. An operation of NFSv4.1, before it is carried out, and after it: both
+ * see struct asked, and return a status.
+ */
+extern int32_t (*hooks_begin)(uint32_t operation, uint64_t file);
+extern uint32_t (*hooks_end)(uint32_t operation, uint32_t status);
+/* Puts a file's handle there; returns its length. */
+extern uint32_t (*hooks_tell)(uint64_t file, uint8_t *handle);
+extern uint32_t (*hooks_write)(uint64_t file, struct transfer *write, const uint8_t *data);
 
 /* A call; what the core has read and written so far is set for each operation. */
 struct asked {
@@ -55,8 +42,8 @@ struct hooked_server *hooks_new(const char *name, uint32_t instance, bool delega
 void hooks_free(struct hooked_server *server);
 
 enum hooked { HOOKED_ANSWERED, HOOKED_GARBAGE, HOOKED_UNHEARD };
-enum hooked hooks_answer(struct hooked_server *server, const struct hooks *hooks,
-			 const struct limits *limits, struct asked *asked);
+enum hooked hooks_answer(struct hooked_server *server, const struct limits *limits,
+			 struct asked *asked);
 
 void hooks_restart(struct hooked_server *server);
 void hooks_end_sessions(struct hooked_server *server);
