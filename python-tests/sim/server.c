@@ -113,9 +113,9 @@ void server_heal(void)
 
 /* --- replies --- */
 
-static LIST_HEAD(, front) replies;
+static LIST_HEAD(, front) fronts;
 
-static void forget_reply(void *context)
+static void forget_call(void *context)
 {
 	struct front *front = context;
 
@@ -170,7 +170,7 @@ static void send_reply(void *context)
 		send_record(front, length);
 	}
 	end_connection(front);
-	forget_reply(front);
+	forget_call(front);
 }
 
 /* Of as much as Linux's server looks at. */
@@ -180,24 +180,33 @@ static uint32_t sum_of(struct xdr_in call)
 	return words_sum(call);
 }
 
-static struct front *begin_reply(struct link_end *end, const struct rpc_call *rpc)
+/* A call that has come; it may wait for a thread before it is served. */
+static struct front *begin_call(struct link_end *end, const uint8_t *call, size_t length)
 {
 	const struct connection *connection = *network_context(end);
-	struct front *front = malloc(sizeof(*front) + REPLY_ROOM);
-	uint8_t *bytes = front->bytes;
+	struct front *front = malloc(sizeof(*front) + REPLY_ROOM + length);
+	uint8_t *bytes = front->bytes, *copy = bytes + REPLY_ROOM;
+	struct rpc_call rpc;
 
+	memcpy(copy, call, length);
 	*front = (struct front){
 		.end = end,
-		.rpc = *rpc,
+		.call = {copy, copy + length, false},
 		.out = {bytes + RECORD_MARK_SIZE, bytes + REPLY_ROOM, false},
-		.came = {.version = rpc->version,
-			 .procedure = rpc->procedure,
-			 .xid = rpc->xid,
-			 .connection = connection->number,
-			 .address = network_address(end)},
 	};
-	LIST_INSERT_HEAD(&replies, front, link);
-	rpc_put_accepted(&front->out, rpc->xid, ACCEPT_SUCCESS);
+	front->in = front->call;
+	if (!rpc_get_call(&front->in, &rpc))
+		abort();
+	front->rpc = rpc;
+	front->came = (struct scenario_call){
+		.version = rpc.version,
+		.procedure = rpc.procedure,
+		.xid = rpc.xid,
+		.connection = connection->number,
+		.address = network_address(end),
+	};
+	LIST_INSERT_HEAD(&fronts, front, link);
+	rpc_put_accepted(&front->out, rpc.xid, ACCEPT_SUCCESS);
 	return front;
 }
 
@@ -274,7 +283,7 @@ uint32_t files_read(struct front *front, uint64_t file, struct transfer *read)
 
 uint32_t files_write(struct front *front, uint64_t file, struct transfer *write)
 {
-	const uint8_t *data = xdr_skip(front->in, write->length);
+	const uint8_t *data = xdr_skip(&front->in, write->length);
 	uint64_t at = server_place(namespace_file(file)) + write->offset;
 
 	if (server_delays())
@@ -384,14 +393,14 @@ static bool answer3(struct nfs_call *call)
 	return false;
 }
 
-static void answer_nfs(struct front *front, struct xdr_in *in)
+static void answer_nfs(struct front *front)
 {
+	struct xdr_in *in = &front->in;
 	const struct limits limits = limits_now();
 	struct nfs_call call = {.front = front, .limits = &limits, .in = in, .out = &front->out};
 	struct xdr_in results = {front->out.at, front->out.end, false};
 	bool keeps = false;
 
-	front->in = in;
 	if (front->rpc.version == NFS_V3)
 		keeps = answer3(&call);
 	else
@@ -428,39 +437,40 @@ static void end_reply(struct front *front)
 	}
 	if (!lost && !is_lost(fate)) {
 		world_plan(fate->delay ?: world_random(server.terms.service + 1), send_reply,
-			   forget_reply, front);
+			   forget_call, front);
 		return;
 	}
 	if (fate->restarts)
 		restart(MSEC);
 	else
 		end_connection(front);
-	forget_reply(front);
+	forget_call(front);
 }
 
 /* The same by RPCSEC_GSS. False: there is no answer, and perhaps no connection any more. */
-static bool answer_gss(struct front *front, const uint8_t *bytes, struct xdr_in *in)
+static bool answer_gss(struct front *front)
 {
 	uint8_t *header = front->bytes + RECORD_MARK_SIZE + XID, *results = front->out.at;
 	struct link_end *end = front->end;
 	struct contexts_call context;
 
 	front->out.at = header;
-	switch (contexts_open(&context, bytes, in, &front->out)) {
+	switch (contexts_open(&context, front->call.at, &front->in, &front->out)) {
 	case CONTEXTS_ANSWERED: return true;
 	case CONTEXTS_DROP:
 		world_tell("server: xid %08x: number %u is behind the window", front->rpc.xid,
 			   context.number);
 		security_check_dropped(context.keys.key, context.number);
-		forget_reply(front);
+		forget_call(front);
 		if (server.terms.gss.cuts)
 			network_reset(end);
 		return false;
 	case CONTEXTS_SERVE: break;
 	}
 	front->out.at = results;
-	front->sum = sum_of(*in) ^ front->rpc.procedure; /* by another number: the same call */
-	answer_nfs(front, in);
+	front->sum =
+		sum_of(front->in) ^ front->rpc.procedure; /* by another number: the same call */
+	answer_nfs(front);
 	contexts_seal(&context, header, results, &front->out);
 	return true;
 }
@@ -496,76 +506,43 @@ static void judge_caller(const struct front *front)
 	connection->client = client + 1;
 }
 
-static void serve(struct link_end *end, const uint8_t *bytes, size_t length)
+static void serve(void *context)
 {
-	struct xdr_in in = {bytes, bytes + length, false};
-	struct rpc_call rpc;
-	struct front *front;
+	struct front *front = context;
 
-	if (!rpc_get_call(&in, &rpc))
-		abort();
-	if (world_chance(server.terms.lose_call_in)) {
-		world_tell("server: xid %08x is lost", rpc.xid);
-		world.failures[FAILED_CALL]++;
+	if (!front->end) { /* it has ended while the call waited */
+		forget_call(front);
 		return;
 	}
-	front = begin_reply(end, &rpc);
+	if (world_chance(server.terms.lose_call_in)) {
+		world_tell("server: xid %08x is lost", front->rpc.xid);
+		world.failures[FAILED_CALL]++;
+		forget_call(front);
+		return;
+	}
 	if (server.terms.gss.service) {
-		if (!answer_gss(front, bytes, &in))
+		if (!answer_gss(front))
 			return;
 	} else {
-		front->sum = sum_of((struct xdr_in){bytes, bytes + length, false});
-		front->came.client = get_client(in);
+		front->sum = sum_of(front->call);
+		front->came.client = get_client(front->in);
 		judge_caller(front);
-		rpc_skip_credentials(&in);
-		answer_nfs(front, &in);
+		rpc_skip_credentials(&front->in);
+		answer_nfs(front);
 	}
 	end_reply(front);
 	if (world_chance(server.terms.crash_in))
 		restart(1 + world_random(server.terms.down));
 }
 
-/* --- threads --- */
-
-/* A call that waits for one. */
-struct waiting {
-	LIST_ENTRY(waiting) link;
-	struct link_end *end; /* NULL: its connection is gone, and the call with it */
-	size_t length;
-	uint8_t bytes[];
-};
-
-static LIST_HEAD(, waiting) all_waiting;
-
-static void forget_waiting(void *context)
+static void wait_for_thread(struct front *front)
 {
-	struct waiting *one = context;
-
-	LIST_REMOVE(one, link);
-	free(one);
-}
-
-static void take_up(void *context)
-{
-	struct waiting *one = context;
-
-	if (one->end)
-		serve(one->end, one->bytes, one->length);
-	forget_waiting(one);
-}
-
-static void wait_for_thread(struct link_end *end, const uint8_t *bytes, size_t length)
-{
-	struct waiting *one = malloc(sizeof(*one) + length);
 	uint64_t most = server.terms.service + 1;
 
 	if (world_chance(server.terms.gss.overtake_in))
 		most *= 10;
-	contexts_note_arrival(bytes, (uint32_t)length);
-	*one = (struct waiting){.end = end, .length = length};
-	memcpy(one->bytes, bytes, length);
-	LIST_INSERT_HEAD(&all_waiting, one, link);
-	world_plan(world_random(most), take_up, forget_waiting, one);
+	contexts_note_arrival(front->call.at, (uint32_t)(front->call.end - front->call.at));
+	world_plan(world_random(most), serve, forget_call, front);
 }
 
 /* --- the network's --- */
@@ -574,14 +551,10 @@ void server_gone(struct link_end *end)
 {
 	void **context = network_context(end);
 	struct front *front;
-	struct waiting *one;
 
-	LIST_FOREACH (front, &replies, link)
+	LIST_FOREACH (front, &fronts, link)
 		if (front->end == end)
 			front->end = NULL;
-	LIST_FOREACH (one, &all_waiting, link)
-		if (one->end == end)
-			one->end = NULL;
 	free(*context);
 	*context = NULL;
 }
@@ -600,7 +573,7 @@ void server_received(struct link_end *end, const uint8_t *bytes, size_t length)
 {
 	void **context = network_context(end);
 	struct connection *connection = *context ?: new_connection();
-	uint8_t call[CALL_ROOM];
+	struct front *front;
 
 	*context = connection;
 	while (length) {
@@ -619,12 +592,13 @@ void server_received(struct link_end *end, const uint8_t *bytes, size_t length)
 		length -= part;
 		if (connection->have < whole || whole == RECORD_MARK_SIZE)
 			continue;
-		memcpy(call, connection->bytes + RECORD_MARK_SIZE, whole - RECORD_MARK_SIZE);
+		front = begin_call(end, connection->bytes + RECORD_MARK_SIZE,
+				   whole - RECORD_MARK_SIZE);
 		connection->have = 0;
 		if (server.terms.gss.service)
-			wait_for_thread(end, call, whole - RECORD_MARK_SIZE);
+			wait_for_thread(front);
 		else
-			serve(end, call, whole - RECORD_MARK_SIZE);
+			serve(front);
 		if (!*context)
 			return;
 	}

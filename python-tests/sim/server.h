@@ -64,8 +64,8 @@ struct front {
 	LIST_ENTRY(front) link;
 	struct link_end *end; /* NULL: its connection is gone */
 	struct rpc_call rpc;
-	uint32_t sum; /* of the call */
-	struct xdr_in *in;
+	uint32_t sum;		/* of the call */
+	struct xdr_in call, in; /* from its xid on; its arguments, as far as they are not read */
 	struct xdr_out out;
 	struct scenario_call came;	/* as far as it is the same for each operation */
 	struct scenario_call *logged;	/* it, or its last operation, or NULL */
@@ -76,7 +76,7 @@ struct front {
 	struct slot *slot;	    /* that the call came over, or NULL */
 	uint32_t use;		    /* of the slot */
 	struct slot *taken, before; /* by this call, or NULL; and what it was then */
-	uint8_t bytes[];	    /* of the reply, with room for the mark */
+	uint8_t bytes[];	    /* of the reply, with room for the mark; then the call's */
 };
 
 extern struct server server;
