@@ -20,9 +20,8 @@
 
 #include "core/nfs4.h"
 #include "nfs/nfs4.h"
-#include "service.h"
+#include "sink.h"
 #include "util.h"
-#include "worker.h"
 
 enum { THREADS_MAX = 256 };
 
@@ -32,7 +31,8 @@ struct options {
 	unsigned int threads;
 	uint64_t pacing; /* bytes/s of each connection; 0: no limit */
 	bool count;
-	struct worker_config worker; /* but for its processor */
+	bool spin;
+	struct stall stall;
 };
 
 struct sink {
@@ -124,8 +124,8 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 	case 'p': options->port = text; break;
 	case 'c': parse_cpus(options, text); break;
 	case 'P': options->pacing = number("pacing", text, 1000, INT64_MAX); break;
-	case 'S': parse_stall(&options->worker.stall, text); break;
-	case 's': options->worker.spin = true; break;
+	case 'S': parse_stall(&options->stall, text); break;
+	case 's': options->spin = true; break;
 	case 'n': options->count = true; break;
 	case ARGP_KEY_ARG: argp_error(state, "'%s' is no option", text); break;
 	default: return ARGP_ERR_UNKNOWN;
@@ -272,7 +272,7 @@ static void tell_counts(const struct sink *sink)
 	struct counts sum = {0};
 
 	for (unsigned int i = 0; i < sink->options.threads; i++) {
-		const uint64_t *one = (const uint64_t *)&sink->workers[i].counts;
+		const uint64_t *one = (const uint64_t *)&sink->workers[i].front.counts;
 
 		for (size_t at = 0; at < sizeof(sum) / sizeof(*one); at++)
 			((uint64_t *)&sum)[at] += one[at];
@@ -297,32 +297,31 @@ static void take_signal(const struct sink *sink, int signals)
 static void start_workers(struct sink *sink)
 {
 	const struct options *options = &sink->options;
-	struct worker_config config = options->worker;
+	uint64_t now = clock_now();
 
-	config.stall.begun = clock_now();
 	for (unsigned int i = 0; i < options->threads; i++) {
+		struct worker *worker = &sink->workers[i];
 		int failed;
 
-		config.cpu = options->cpus[i];
-		failed = worker_start(&sink->workers[i], &config);
+		worker->front.limits = (struct limits){.read_max = 1 << 20,
+						       .write_max = 1 << 20,
+						       .optional = true,
+						       .attributes = attributes_all(),
+						       .lease = 90};
+		worker->stall = options->stall;
+		worker->stall.begun = now;
+		worker->spin = options->spin;
+		worker->cpu = options->cpus[i];
+		failed = worker_start(worker);
 		if (failed)
-			error(FAILED, -failed, "cannot start a thread on processor %d", config.cpu);
+			error(FAILED, -failed, "cannot start a thread on processor %d",
+			      worker->cpu);
 	}
 }
 
 int main(int argc, char **argv)
 {
-	static struct sink sink = {
-		.options =
-			{
-				.address = "127.0.0.1",
-				.port = "0",
-				.worker.limits = {.read_max = 1 << 20,
-						  .write_max = 1 << 20,
-						  .optional = true,
-						  .lease = 90},
-			},
-	};
+	static struct sink sink = {.options = {.address = "127.0.0.1", .port = "0"}};
 	static const struct argp argp = {.options = rows, .parser = parse_option, .doc = about};
 	struct pollfd polled[2];
 
@@ -331,7 +330,6 @@ int main(int argc, char **argv)
 	argp_parse(&argp, argc, argv, 0, NULL, &sink.options);
 	if (!sink.options.threads)
 		sink.options.cpus[sink.options.threads++] = -1;
-	sink.options.worker.limits.attributes = attributes_all();
 	polled[0] = (struct pollfd){.fd = open_signals(), .events = POLLIN};
 	start_workers(&sink);
 	polled[1] = (struct pollfd){.fd = open_listener(&sink.options), .events = POLLIN};

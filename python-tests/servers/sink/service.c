@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "service.h"
+#include "sink.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -7,7 +7,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/call.h"
 #include "core/clients.h"
 #include "core/files.h"
 #include "nfs/nfs3.h"
@@ -187,7 +186,7 @@ uint32_t files_read(struct front *front, uint64_t file, struct transfer *read)
 
 	read->length = (uint32_t)min_of(rest, (uint64_t)most);
 	read->end = read->length == rest;
-	front->counts->read_bytes += read->length;
+	front->counts.read_bytes += read->length;
 	return 0;
 }
 
@@ -198,7 +197,7 @@ uint32_t files_write(struct front *front, uint64_t file, struct transfer *write)
 
 	while (size < end && !atomic_compare_exchange_weak(&files[file].size, &size, end))
 		;
-	front->counts->write_bytes += write->length;
+	front->counts.write_bytes += write->length;
 	write->verifier = WRITE_VERIFIER;
 	return 0;
 }
@@ -239,7 +238,7 @@ uint32_t front_begin(struct nfs_call *call, enum nfs4_operation operation, uint6
 uint32_t front_end(struct nfs_call *call, enum nfs4_operation operation, uint32_t status)
 {
 	if (!status)
-		call->front->counts->nfs4[operation]++;
+		call->front->counts.nfs4[operation]++;
 	return status;
 }
 
@@ -275,7 +274,7 @@ static enum accept_stat answer_mount(const struct nfs_call *call, uint32_t proce
 	default: return ACCEPT_PROC_UNAVAIL;
 	}
 	if (!call->in->bad)
-		call->front->counts->mount[procedure]++;
+		call->front->counts.mount[procedure]++;
 	return ACCEPT_SUCCESS;
 }
 
@@ -284,7 +283,7 @@ static enum accept_stat answer_nfs3(struct nfs_call *call, uint32_t procedure)
 	if (!serve_nfs3(call, procedure))
 		return ACCEPT_PROC_UNAVAIL;
 	if (!call->in->bad)
-		call->front->counts->nfs[procedure]++;
+		call->front->counts.nfs[procedure]++;
 	return ACCEPT_SUCCESS;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "worker.h"
+#include "sink.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -341,7 +341,7 @@ static void sit_out(struct worker *worker)
 		return;
 	left = stall->every - phase;
 	rest = (struct timespec){(time_t)(left / SEC), (long)(left % SEC)};
-	worker->counts.stalls++;
+	worker->front.counts.stalls++;
 	nanosleep(&rest, NULL);
 }
 
@@ -352,7 +352,7 @@ static void *work(void *argument)
 	struct epoll_event events[EVENTS];
 
 	for (;;) {
-		int count = epoll_wait(worker->epoll, events, EVENTS, worker->patience);
+		int count = epoll_wait(worker->epoll, events, EVENTS, worker->spin ? 0 : -1);
 		uint64_t begin;
 
 		if (count <= 0)
@@ -361,29 +361,24 @@ static void *work(void *argument)
 		begin = clock_now();
 		for (int i = 0; i < count; i++)
 			serve(worker, &events[i]);
-		worker->counts.busy += clock_now() - begin;
+		worker->front.counts.busy += clock_now() - begin;
 	}
 	return NULL;
 }
 
-int worker_start(struct worker *worker, const struct worker_config *config)
+int worker_start(struct worker *worker)
 {
 	pthread_attr_t attributes;
 	cpu_set_t cpus;
 	int error;
 
-	*worker = (struct worker){
-		.front = {.limits = config->limits, .counts = &worker->counts},
-		.stall = config->stall,
-		.epoll = epoll_create1(EPOLL_CLOEXEC),
-		.patience = config->spin ? 0 : -1,
-	};
+	worker->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (worker->epoll < 0)
 		return -errno;
 	pthread_attr_init(&attributes);
-	if (config->cpu >= 0) {
+	if (worker->cpu >= 0) {
 		CPU_ZERO(&cpus);
-		CPU_SET(config->cpu, &cpus);
+		CPU_SET(worker->cpu, &cpus);
 		pthread_attr_setaffinity_np(&attributes, sizeof(cpus), &cpus);
 	}
 	error = pthread_create(&worker->thread, &attributes, work, worker);
