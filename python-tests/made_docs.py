@@ -34,6 +34,7 @@ from nfsmulti.fiorun import Engine
 from nfsmulti.paths import RESULTS, ROOT
 from nfsmulti.processes import run
 from nfsmulti.report import cells, charts, conditions, measures, pages
+from nfsmulti.report.told import published
 from nfsmulti.stats import Ratio
 from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import FILE, Summary
@@ -280,7 +281,7 @@ def _findings(found: dict[str, tuple[str, Summary]]) -> Table:
     for name, scenario in SCENARIOS.items():
         folder, summary = found.get(name, ("", pages.nothing(name)))
         where = _link(folder, name) if folder else name
-        judged = pages.findings_table(scenario.report.findings(summary))
+        judged = pages.findings_table(published(scenario, summary)[0])
         tables.append((where, judged))
     headings = ["report", *tables[0][1].headings]
     rows = [[where, *row] for where, judged in tables for row in judged.rows]

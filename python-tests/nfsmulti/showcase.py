@@ -140,4 +140,3 @@ STORY = Story(
     factors={"workload": Factor([*WORKLOADS]), "side": Factor(SIDES)},
     job=job,
 )
-REPORT = STORY.report

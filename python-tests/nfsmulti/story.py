@@ -6,27 +6,14 @@ It starts, reads and computes nothing.
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from nfsmulti import scenario
 from nfsmulti.errors import HarnessError
-from nfsmulti.report.story import Report
-from nfsmulti.scenario import (
-    OWN,
-    CellSpec,
-    Choice,
-    Client,
-    GuestPlace,
-    OwnPool,
-    Place,
-    Scale,
-    mount_options,
-    timed,
-    ways,
-)
+from nfsmulti.scenario import OWN, CellSpec, Choice, Client, GuestPlace, OwnPool, Place, Scale
 from nfsmulti.summary import Factor as Level_
 from nfsmulti.texts import Table
 
@@ -105,7 +92,7 @@ class At:
         """
         return CellSpec(
             **{"factors": {}, "place": "", "jobfile": jobfile, "seconds": seconds, **fields},
-            options={**options, **(timed(seconds) if lasts is None else lasts)},
+            options={**options, **(scenario.timed(seconds) if lasts is None else lasts)},
         )
 
     def mounted(self, cell: CellSpec, client: Client, factors: Levels, **more: Any) -> CellSpec:
@@ -120,7 +107,7 @@ class At:
     def mount_options(self) -> str:
         """Return nfs(5)'s options of a mount that is like the URLs."""
         connections = self.levels.get("nconnect") or self.connections
-        return mount_options(self.proto, self.version, int(connections))
+        return scenario.mount_options(self.proto, self.version, int(connections))
 
 
 @dataclass(frozen=True)
@@ -312,6 +299,20 @@ class Page:
     tell: Callable[[Summary], Told] | None = None
     over_time: Callable[[Summary], Summary] = lambda summary: summary
 
+    @property
+    def title(self) -> str:
+        """What the page is called."""
+        return self._paragraphs[0].removesuffix(".")
+
+    @property
+    def publication(self) -> str:
+        """Who published what; "" for nothing."""
+        return next((one for one in self._paragraphs if one.startswith("Published")), "")
+
+    @property
+    def _paragraphs(self) -> list[str]:
+        return [" ".join(one.split()) for one in self.about.split("\n\n")]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Story:
@@ -339,12 +340,10 @@ class Story:
     repeats: int = 3
     quick_repeats: int = 3  # the fewest that give an interval
 
-    @functools.cached_property
-    def report(self) -> Report:
-        """What tells of its runs."""
-        from nfsmulti.report import told  # which imports this
-
-        return told.report_of(self)
+    @property
+    def known(self) -> list[str] | None:
+        """The factors that its page knows of; None: it takes any."""
+        return None if self.page.any_factors else [*self.factors, *self.of_some]
 
     def cells(self, scale: Scale) -> list[CellSpec]:
         """Return what is run in its places of the lab."""
@@ -370,7 +369,7 @@ class Story:
         chooses = "version" in self.factors
         choice = scale.choice if chooses and pool.urls else Choice()
         found = []
-        for proto, version, query in ways(choice, pool if place == OWN else None):
+        for proto, version, query in scenario.ways(choice, pool if place == OWN else None):
             known = {self.place: place} if self.place else {}
             chosen = {"transport": proto, "version": version} if chooses else {}
             known |= {name: level for name, level in chosen.items() if name in self.factors}

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nfsmulti.stats import MOST_REPEATS, Ratio, Sample
+from nfsmulti.stats import Ratio, Sample
 
 MISSING = "\N{EN DASH}"
 _UNITS = ("kB", "MB", "GB", "TB", "PB")
@@ -117,13 +117,6 @@ def _with_half(value: float, half: float, most_places: int) -> str:
     return f"{value:,.{places}f} ± {max(half, 10**-places):,.{places}f}"
 
 
-def repeats_to_tell(needed: int) -> str:
-    """Say how many repeats would tell, by Ratio.pairs_to_tell()."""
-    if needed > MOST_REPEATS:
-        return f"more than {MOST_REPEATS} would be needed"
-    return f"about {needed} would be enough"
-
-
 def several(words: Sequence[str]) -> str:
     """Write "a", "a and b", "a, b and c"."""
     if len(words) < 2:
@@ -183,15 +176,15 @@ def markdown(text: str) -> str:
     """Return a text as one line of Markdown, in which code alone is marked: by backquotes."""
     if hasattr(text, "__html__"):  # it is marked already
         return text
+
+    def unmarked(found: re.Match[str]) -> str:
+        return {"<": "&lt;", "&": "&amp;"}.get(found[0], f"\\{found[0]}")
+
     parts = _CODE.split(" ".join(text.split()))
     return "".join(
-        part.replace("|", "\\|") if at % 2 else _MARKS.sub(_unmarked, part)
+        part.replace("|", "\\|") if at % 2 else _MARKS.sub(unmarked, part)
         for at, part in enumerate(parts)
     )
-
-
-def _unmarked(found: re.Match[str]) -> str:
-    return {"<": "&lt;", "&": "&amp;"}.get(found[0], f"\\{found[0]}")
 
 
 def fenced(lines: Sequence[str]) -> str:

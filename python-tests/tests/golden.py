@@ -97,7 +97,7 @@ def _unlike(told: Sequence[str], other: Sequence[str]) -> list[str]:
 def _told(run: Summary, *, plots: bool = False) -> list[str]:
     """Return the lines of a page, but for the figures of each cell and its conditions."""
     with contextlib.nullcontext() if plots else mock.patch.multiple(charts, **_UNDRAWN):
-        values = pages.contents(SCENARIOS[run.scenario].report, run, made_runs.ENVIRONMENT)
+        values = pages.contents(SCENARIOS[run.scenario], run, made_runs.ENVIRONMENT)
     answer = values["answer"]
     lines = [answer.headline, *_table(answer.table), *(f"⚠ {one}" for one in answer.caveats)]
     lines.append(answer.ran)

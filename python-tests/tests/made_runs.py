@@ -181,7 +181,7 @@ def saved(summary: Summary, folder: Path) -> Path:
 
 def report_of(summary: Summary, environment: Mapping[str, Any] = ENVIRONMENT) -> str:
     """Return the text of a run's report.md, its plots not drawn, with each run of blanks as one."""
-    contents = pages.contents(SCENARIOS[summary.scenario].report, summary, environment)
+    contents = pages.contents(SCENARIOS[summary.scenario], summary, environment)
     return " ".join(pages.render(pages.TEMPLATES[pages.MARKDOWN], contents).split())
 
 

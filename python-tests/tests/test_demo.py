@@ -19,6 +19,7 @@ from nfsmulti.lab import LabConfig
 from nfsmulti.lab.ganesha import plugins
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import find, run
+from nfsmulti.report.told import published, tell
 from nfsmulti.run.record import Record, Watcher
 from nfsmulti.summary import Cell, Summary
 
@@ -55,15 +56,15 @@ def test_what_is_told_of_a_workload() -> None:
         ("dd", 12, 0, 3, "12.0 ± ", "not measured"),  # the only column
     ):
         run = _run(workload, one, many, repeats)
-        ((name, *_, gain),) = showcase.REPORT.tell(run).answer.table.rows
-        (finding,) = showcase.REPORT.findings(run)
+        ((name, *_, gain),) = tell(showcase.STORY, run).answer.table.rows
+        (finding,) = published(showcase.STORY, run)[0]
         assert name.startswith(f"{workload}: ")
         assert gain.startswith(times)
         assert finding.judged.verdict.endswith(verdict)
     run = _run("randread", 10, 40)
     said = "4.00 (randread) times the bandwidth of one connection."
-    assert showcase.REPORT.tell(run).answer.headline == said
-    assert not showcase.REPORT.findings(run)  # of which nothing was published
+    assert tell(showcase.STORY, run).answer.headline == said
+    assert not published(showcase.STORY, run)[0]  # of which nothing was published
 
 
 def _shorten(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:

@@ -35,7 +35,7 @@ from nfsmulti.report import cells, charts, conditions, overtime, pages, rows
 from nfsmulti.report.answer import MOST_ROWS, Answer, extent
 from nfsmulti.report.measures import MEASURES
 from nfsmulti.report.pages import REPORTS, naming, write
-from nfsmulti.report.told import Run
+from nfsmulti.report.told import Run, tell
 from nfsmulti.run.record import Meter
 from nfsmulti.stats import Sample
 from nfsmulti.stories import SCENARIOS
@@ -136,7 +136,7 @@ def test_a_cell_has_one_name_and_one_figure_everywhere(
             figure = texts.number(*_column(folder, f"{both}{unit}", [cell]))
             assert "operation" in cell.factors or re.search(rf" {figure} {words}", out.getvalue())
 
-    plots = overtime.section(run, pages.REPORTS[name].names(run)).plots
+    plots = overtime.section(run, Run(pages.REPORTS[name], run).names).plots
     assert {text.get_text() for text in plots[0].figure.legends[0].get_texts()} <= {*groups}
 
     if name != "latency":  # which is compared by loads, and named by report/loads.py
@@ -306,7 +306,7 @@ def test_axes_write_numbers_as_tables_do_and_say_where_they_are_logarithmic() ->
 
 def test_a_plot_names_its_lines_once() -> None:
     """Those that dot what would be ideal as well."""
-    plots = [plot for one in REPORTS["dd"].tell(made_runs.dd(1)).sections for plot in one.plots]
+    plots = [plot for one in tell(REPORTS["dd"], made_runs.dd(1)).sections for plot in one.plots]
     names = [[text.get_text() for text in legend.get_texts()]
              for plot in plots for legend in plot.figure.legends]  # fmt: skip
     assert len(names) == len(plots) == 2

@@ -8,7 +8,7 @@ their pages still.
 
 import dataclasses
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,9 +17,11 @@ from nfsmulti import texts
 from nfsmulti.report import cells, charts, measures
 from nfsmulti.report.answer import KINDS, MOST_ROWS, Answer, varying
 from nfsmulti.report.measures import CPU, Take
-from nfsmulti.report.story import Plot, Report, Section, Told
+from nfsmulti.report.story import Plot, Section, Told
 from nfsmulti.scenario import FOR_HARNESS, CellSpec, timed
 from nfsmulti.stats import Ratio
+from nfsmulti.story import Factor as Varied
+from nfsmulti.story import Page, Story
 from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.texts import Table
 from nfsmulti.units import parse_size
@@ -363,9 +365,21 @@ _READING = {
         " workers, which fio's own figures leave out. The file on disk is opened with direct=1.",
     ],
 }
-_FACTORS = ("workload", "engine")
 _TITLES = {
     "client-cost": "CPU per operation beside another engine",
     "mount": "CPU per operation beside fio's io_uring engine, on one file",
 }
-REPORTS = {name: Report(title, _FACTORS, _tell) for name, title in _TITLES.items()}
+
+
+def bench(name: str, about: str, factors: Sequence[str], tell: Callable[[Summary], Told]) -> Story:
+    """Return the story of a bench, whose cells are those of its cases."""
+    return Story(
+        name=name,
+        page=Page(about, tell=tell),
+        places={},
+        factors={one: Varied() for one in factors},
+        job=lambda at: at.cell("", {}, 0.0),
+    )
+
+
+STORIES = [bench(*one, ("workload", "engine"), _tell) for one in _TITLES.items()]

@@ -16,7 +16,7 @@ from nfsmulti import texts
 from nfsmulti.bench import cost
 from nfsmulti.report import cells, charts, measures
 from nfsmulti.report.answer import Answer
-from nfsmulti.report.story import Plot, Report, Section, Told
+from nfsmulti.report.story import Plot, Section, Told
 from nfsmulti.scenario import FOR_HARNESS, CellSpec, timed
 from nfsmulti.stats import Sample, merged, percentile_ns
 from nfsmulti.summary import Factor, Summary
@@ -195,7 +195,8 @@ _READING = [
     " iodepth is used up, it sends nothing: what should have been asked for is in no percentile.",
     "Latency is fio's lat here; the table of every cell has clat (from sending to completion) too.",
 ]
-REPORT = Report(
+STORY = cost.bench(
+    "stall",
     "Latency of a server that stalls: what users see, and what is reported",
     ("workload", "clock", "process", "iodepth"),
     _tell,

@@ -12,18 +12,9 @@ from collections.abc import Collection, Mapping, Sequence
 from statistics import geometric_mean
 
 from nfsmulti import texts
-from nfsmulti.report import cells, charts, conditions, measures
+from nfsmulti.report import cells, charts, conditions, measures, story
 from nfsmulti.report.answer import MOST_ROWS, Answer
-from nfsmulti.report.story import (
-    Finding,
-    Judged,
-    Plot,
-    PublishedFigure,
-    Section,
-    Told,
-    Verdict,
-    weakest,
-)
+from nfsmulti.report.story import Finding, Judged, Plot, PublishedFigure, Section, Told, Verdict
 from nfsmulti.stats import FEWEST, Ratio, Sample, holm
 from nfsmulti.summary import Cell, Summary
 from nfsmulti.summary import Factor as Level
@@ -178,7 +169,7 @@ def findings(summary: Summary) -> list[Finding]:
     ]
     run = [way for way in measures.WAYS if cells.at(summary.done, {"direction": way})]
     judged += [Judged(Verdict.INCONCLUSIVE, "too few runs")] * (len(run) - len(speeds))
-    lowest = weakest(judged or [Judged(Verdict.NOT_MEASURED, "neither was run")])
+    lowest = story.weakest(judged or [Judged(Verdict.NOT_MEASURED, "neither was run")])
     ours = lowest.why if judged else texts.MISSING
     if judged:
         why = "the weakest of four verdicts: sync or async, hard or soft; reads and writes"

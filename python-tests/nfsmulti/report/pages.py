@@ -18,16 +18,10 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.paths import RESULTS, portable, shown, write_whole
 from nfsmulti.report import cells, charts, conditions, details, overtime, rows
 from nfsmulti.report.answer import EMULATED, Answer, caveats, labels, next_command, ran
-from nfsmulti.report.story import (
-    Finding,
-    PublishedFigure,
-    Report,
-    Section,
-    Told,
-    of_parts,
-    tell,
-)
+from nfsmulti.report.story import Finding, PublishedFigure, Section, Told
+from nfsmulti.report.told import Run, published, tell
 from nfsmulti.stories import SCENARIOS
+from nfsmulti.story import Story
 from nfsmulti.summary import Cell, Summary
 from nfsmulti.terminal import visible
 from nfsmulti.texts import Table
@@ -36,8 +30,9 @@ if TYPE_CHECKING:
     import jinja2
 
 # Of all that keeps runs, by the names of their folders.
-REPORTS = {name: scenario.report for name, scenario in SCENARIOS.items()}
-REPORTS |= {"demo": showcase.REPORT, **cost.REPORTS, "stall": stall.REPORT}
+REPORTS = {
+    one.name: one for one in (*SCENARIOS.values(), showcase.STORY, *cost.STORIES, stall.STORY)
+}
 
 MARKDOWN, HTML, PLOTS = "report.md", "report.html", "plots"
 TEMPLATES = {MARKDOWN: "report.md.j2", HTML: "report.html.j2"}
@@ -71,10 +66,10 @@ def write(folder: Path, *, published: bool = False) -> tuple[Answer, str]:
     A run that was interrupted, or has failed cells, gets a report of what there is, which says so.
     """
     summary = Summary.load(folder)
-    report = REPORTS.get(summary.scenario)
-    if report is None:
+    story = REPORTS.get(summary.scenario)
+    if story is None:
         raise HarnessError(f"{folder}: there is no report for scenario '{summary.scenario}'")
-    values = contents(report, summary, conditions.load(folder), published=published)
+    values = contents(story, summary, conditions.load(folder), published=published)
     plots = [plot for section in values["sections"] for plot in section.plots]
     svgs = {plot.name: charts.write(plot, folder / PLOTS, folder) for plot in plots}
     write_whole(folder / MARKDOWN, portable(render(TEMPLATES[MARKDOWN], values)))
@@ -89,34 +84,34 @@ def write(folder: Path, *, published: bool = False) -> tuple[Answer, str]:
 def naming(run: Summary) -> Callable[[Cell], str]:
     """Return what names the cells of a run by the factors in which they differ."""
     own = REPORTS.get(run.scenario)
-    return labels(run, own.names(run) if own else {})
+    return labels(run, Run(own, run).names if own else {})
 
 
 def contents(
-    report: Report, summary: Summary, environment: Mapping[str, Any], *, published: bool = False
+    story: Story, summary: Summary, environment: Mapping[str, Any], *, published: bool = False
 ) -> dict[str, Any]:
     """Return what the templates show, by name."""
-    story = tell(report, summary) if summary.done else _NOTHING
+    told = tell(story, summary) if summary.done else _NOTHING
     guest = conditions.guest(environment)
     answer = dataclasses.replace(
-        story.answer,
-        caveats=caveats(summary, story.answer.caveats, guest),
+        told.answer,
+        caveats=caveats(summary, told.answer.caveats, guest),
         ran=ran(summary, environment),
     )
-    published |= "--published" in summary.command.split()
-    shows = published or summary.place.get("kind") != "pool"
-    names = report.names(summary)
+    shows = published or "--published" in summary.command.split()
+    shows |= summary.place.get("kind") != "pool"
+    names = Run(story, summary).names
     sections = [
-        *(one for one in story.sections if not one.folded),
-        overtime.section(report.over_time(summary), names),
-        *(_published(report, summary) if shows else []),
+        *(one for one in told.sections if not one.folded),
+        overtime.section(story.page.over_time(summary), names),
+        *(_published(story, summary) if shows else []),
         *_not_measured(summary, names),
         *_troubles(summary, names),
-        *(one for one in story.sections if one.folded),
+        *(one for one in told.sections if one.folded),
     ]
     if summary.done:
         sections += [details.section(summary, names), *details.calls(summary, names)]
-        points = [*story.reading, _FIGURES]
+        points = [*told.reading, _FIGURES]
         sections.append(Section("How to read it", points=points, folded=True))
     sections += [
         Section("Conditions", tables=[conditions.table(summary, environment)], folded=True),
@@ -125,7 +120,7 @@ def contents(
     when = texts.moment(summary.started) + (", quick" if summary.quick else "")
     own = "" if EMULATED in guest else guest  # else a caveat tells
     return {
-        "title": report.title,
+        "title": story.page.title,
         "label": summary.label,
         "about": ". ".join(filter(None, (when, conditions.in_short(summary), own))) + ".",
         "answer": answer,
@@ -139,14 +134,11 @@ def nothing(scenario: str) -> Summary:
     return Summary(scenario, "", "", "", False, "", {}, [])
 
 
-def _published(report: Report, summary: Summary) -> list[Section]:
+def _published(story: Story, summary: Summary) -> list[Section]:
     """Return the findings that were published, with the figures that they rest on."""
-    tables = [
-        findings_table(of_parts(report.factors, summary, report.findings)),
-        beside_table(of_parts(report.factors, summary, report.beside)),
-    ]
-    found = [table for table in tables if table.rows]
-    words = [report.publication]
+    findings, beside = published(story, summary)
+    found = [one for one in (findings_table(findings), beside_table(beside)) if one.rows]
+    words = [story.page.publication]
     return [Section("Published figures and ours", words, found)] if found else []
 
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
 from nfsmulti import texts
 from nfsmulti.report import cells, measures
 from nfsmulti.report.answer import MOST_ROWS, Answer
-from nfsmulti.stats import FEWEST, Ratio
+from nfsmulti.stats import FEWEST, MOST_REPEATS, Ratio
 from nfsmulti.summary import Cell, Factor, Summary
-from nfsmulti.texts import Table, repeats_to_tell
+from nfsmulti.texts import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -91,41 +91,6 @@ class Told:
     answer: Answer
     sections: Sequence[Section] = ()
     reading: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class Report:
-    """What a run has to say to what was published.
-
-    `about` is what its page is called, and what was published, in a paragraph that begins so; all
-    else there is for readers of the code. `beside` gives all published figures, with ours where the
-    run has them: of a run without cells it gives the published ones alone. `findings` are judged,
-    and of such a run inconclusive or not testable. `tell` needs one cell that is done. `factors`
-    are those that all know of; None: they take any. `names` are what tables call levels.
-    `over_time` chooses the cells that are drawn second by second.
-    """
-
-    about: str
-    factors: tuple[str, ...] | None
-    tell: Callable[[Summary], Told]
-    beside: Callable[[Summary], list[PublishedFigure]] = field(default=lambda _: [])
-    findings: Callable[[Summary], list[Finding]] = field(default=lambda _: [])
-    names: Callable[[Summary], Mapping[str, str]] = field(default=lambda _: {})
-    over_time: Callable[[Summary], Summary] = field(default=lambda summary: summary)
-
-    @property
-    def title(self) -> str:
-        """What the page is called."""
-        return self._paragraphs[0].removesuffix(".")
-
-    @property
-    def publication(self) -> str:
-        """Who published what; "" for nothing."""
-        return next((one for one in self._paragraphs if one.startswith("Published")), "")
-
-    @property
-    def _paragraphs(self) -> list[str]:
-        return [" ".join(one.split()) for one in self.about.split("\n\n")]
 
 
 # --- whether a published finding is found again, by one rule ---
@@ -210,14 +175,15 @@ def _open(ours: Ratio, limit: float) -> Judged:
     made = texts.counted(ours.n, "repeat")
     if not ours.spread:
         return Judged(Verdict.INCONCLUSIVE, f"{made}, and an interval needs {FEWEST}", FEWEST)
-    needed = ours.pairs_to_tell(limit)
-    return Judged(Verdict.INCONCLUSIVE, f"{made}; {repeats_to_tell(needed)}", needed)
+    needed, enough = ours.pairs_to_tell(limit), f"more than {MOST_REPEATS} would be needed"
+    if needed <= MOST_REPEATS:
+        enough = f"about {needed} would be enough"
+    return Judged(Verdict.INCONCLUSIVE, f"{made}; {enough}", needed)
 
 
 # --- runs that are crossed with more factors: a story for each combination of them ---
-# A scenario's report knows its own factors alone. Cells that differ in another one are no repeats
-# of each other, and must not be taken together.
-
+# A story's page knows its own factors alone. Cells that differ in another one are no repeats of
+# each other, and must not be taken together.
 
 _Row = TypeVar("_Row", PublishedFigure, Finding)
 
@@ -233,10 +199,12 @@ def of_parts(
     ]
 
 
-def tell(report: Report, summary: Summary) -> Told:
-    """Tell the story, once for each combination of further factors; one cell must be done."""
-    done = [(name, part) for name, part in parts(report.factors, summary) if part.done]
-    told = [(name, report.tell(part)) for name, part in done]
+def tell_parts(
+    known: Sequence[str] | None, summary: Summary, tell: Callable[[Summary], Told]
+) -> Told:
+    """Tell a run once for each combination of further factors; one cell must be done."""
+    done = [(name, part) for name, part in parts(known, summary) if part.done]
+    told = [(name, tell(part)) for name, part in done]
     _, first = told[0]
     return Told(
         answer=_of_all(told, [part.done for _, part in done]) if len(told) > 1 else first.answer,

@@ -15,7 +15,7 @@ from nfsmulti.report import story as page
 from nfsmulti.report.answer import MOST_ROWS, Answer, discards, extent, fewest, served, varying
 from nfsmulti.report.measures import CPU, Measure, Take
 from nfsmulti.report.scaling import Curve
-from nfsmulti.report.story import Plot, Report, Section, Told
+from nfsmulti.report.story import Plot, Section, Told
 from nfsmulti.scenario import GuestPlace
 from nfsmulti.stats import Ratio, Sample
 from nfsmulti.story import (
@@ -482,9 +482,20 @@ def _percentiles(run: Run, shown: Percentiles) -> Plot:
 # --- what was published ---
 
 
-def _beside(story: Story, summary: Summary) -> list[page.PublishedFigure]:
-    run = Run(story, summary)
-    return [_beside_one(run, one) for one in _given(run)]
+def published(
+    story: Story, summary: Summary
+) -> tuple[list[page.Finding], list[page.PublishedFigure]]:
+    """Return the findings that were published, judged, and the figures that they rest on.
+
+    Of a run without cells these are the published ones alone, and inconclusive or not testable.
+    """
+
+    def beside(part: Summary) -> list[page.PublishedFigure]:
+        run = Run(story, part)
+        return [_beside_one(run, one) for one in _given(run)]
+
+    found = page.of_parts(story.known, summary, partial(_findings, story))
+    return found, page.of_parts(story.known, summary, beside)
 
 
 def _given(run: Run) -> list[Beside | page.PublishedFigure]:
@@ -554,6 +565,11 @@ def _of_each(run: Run, one: Claim) -> page.Finding:
 # --- all of it ---
 
 
+def tell(story: Story, summary: Summary) -> Told:
+    """Tell a run in which a cell is done, once for each combination of further factors."""
+    return page.tell_parts(story.known, summary, partial(_tell, story))
+
+
 def _tell(story: Story, summary: Summary) -> Told:
     run, shown = Run(story, summary), story.page
     if shown.tell:
@@ -579,18 +595,4 @@ def _tell(story: Story, summary: Summary) -> Told:
             *([page.RULE] if any(one.gain for one in claims) else []),
             *([differs] if differs and not run.own else []),
         ],
-    )
-
-
-def report_of(story: Story) -> Report:
-    """Return the report of a story that is data."""
-    shown = story.page
-    return Report(
-        shown.about,
-        factors=None if shown.any_factors else (*story.factors, *story.of_some),
-        tell=partial(_tell, story),
-        beside=partial(_beside, story),
-        findings=partial(_findings, story),
-        names=lambda summary: Run(story, summary).names,
-        over_time=shown.over_time,
     )

@@ -17,18 +17,7 @@ from nfsmulti import texts
 from nfsmulti.report import loads
 from nfsmulti.report.told import Run
 from nfsmulti.scenario import CellSpec, GuestPlace
-from nfsmulti.story import (
-    At,
-    Bars,
-    Beside,
-    Column,
-    Factor,
-    Grid,
-    Levels,
-    Page,
-    Percentiles,
-    Story,
-)
+from nfsmulti.story import At, Bars, Beside, Column, Factor, Grid, Levels, Page, Percentiles, Story
 
 # The jobs of each workload, by their names in the jobfile.
 WORKLOADS = {

@@ -15,17 +15,7 @@ from nfsmulti import texts
 from nfsmulti.lab.guest import ADDRESSES, Mount
 from nfsmulti.report.told import Run
 from nfsmulti.scenario import CellSpec, GuestPlace
-from nfsmulti.story import (
-    At,
-    Beside,
-    Column,
-    Factor,
-    Grid,
-    Levels,
-    Lines,
-    Page,
-    Story,
-)
+from nfsmulti.story import At, Beside, Column, Factor, Grid, Levels, Lines, Page, Story
 
 CONNECTIONS = 8  # of the pool: at least so many, on all paths together
 KINDS = {"one": "one connection", "pool": "several connections", "mount": "kernel mount"}
