@@ -192,10 +192,9 @@ def test_a_server_that_cannot_register_is_started_once_more(tmp_path: Path, refu
         'echo "NFS SERVER INITIALIZED" >>"$6"; exec sleep 100\n'
     )
     script.chmod(0o755)
-    server = ganesha.Server(
-        ganesha.Endpoint("127.0.0.9", 22049, 22050), exports=(), volumes=None, lease=None, kdc=None,
-        connections=10_000, folder=tmp_path, enter=[str(script)],
-    )  # fmt: skip
+    where = ganesha.Endpoint("127.0.0.9", 22049, 22050)
+    config = LabConfig(1, memory=True)
+    server = ganesha.Server(where, config, kdc=None, folder=tmp_path, enter=[str(script)])
     fails = pytest.raises(HarnessError, match=r"(?s)did not start; .*Cannot register NFS V3")
     with contextlib.ExitStack() as undo:
         undo.callback(server.kill)

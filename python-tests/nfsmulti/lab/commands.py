@@ -201,10 +201,10 @@ def hold(config: LabConfig, lab_id: str | None) -> LabState:
 def _held() -> None:
     """Hold a lab until SIGTERM. Our arguments say which, our output how it started."""
     end_politely()
-    config, *lab_id = sys.argv[1:]
+    config, *named = sys.argv[1:]
     wanted = typed.read(LabConfig, json.loads(config))
     try:
-        with Lab(wanted, lab_id="".join(lab_id), held=True) as lab:
+        with Lab(wanted, lab_id=next(iter(named), None), held=True) as lab:
             _report(id=lab.id)
             while True:
                 signal.pause()

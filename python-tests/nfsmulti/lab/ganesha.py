@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a lab exports, and one nfs-ganesha that does: its configuration, its process, its log."""
 
-import functools
+from __future__ import annotations
+
 import re
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab.daemon import Daemon
 from nfsmulti.lab.kerberos import KERBEROS_FLAVORS, Kdc
 from nfsmulti.processes import run
 
+if TYPE_CHECKING:
+    from nfsmulti.lab.lab import LabConfig
+
+VOLUMES = Path("/run/nfsmulti")  # where the servers see the exported file systems
 _MISCONFIGURED = b"config_errs_to_log"  # it leaves out what it does not understand, and goes on
 _BEGUN = re.compile(rb"NFS SERVER INITIALIZED|" + _MISCONFIGURED)
 # Without D-Bus, which a lab has not, and without the keys of callbacks, which need none.
@@ -127,14 +133,6 @@ SMALL = Export("small", size="4m")
 SECRET = Export("secret", sec=KERBEROS_FLAVORS)
 
 
-@functools.cache
-def _release() -> int:
-    """Return the first number of its release."""
-    said = run(["ganesha.nfsd", "-v"], timeout=_SECONDS).check().stdout
-    found = re.search(r"Release\s*=\s*V?(\d+)", said)
-    return int(found[1]) if found else 0
-
-
 def plugins(fsal: str) -> Path:
     """Find the folder of Ganesha's file systems, with `fsal` in it; raises MissingError."""
     for plugin in Path("/usr/lib").glob(f"**/ganesha/libfsal{fsal.lower()}.so"):
@@ -152,43 +150,38 @@ class Endpoint:
     mount_port: int  # of NFSv3
 
 
-def _configuration(
-    endpoint: Endpoint,
-    exports: Sequence[Export],
-    volumes: Path | None,
-    lease: int | None,
-    recovery: Path,
-    kdc: Kdc | None,
-    connections: int,
-) -> str:
+def _configuration(endpoint: Endpoint, config: LabConfig, recovery: Path, kdc: Kdc | None) -> str:
     """Return the text of ganesha-config(8)."""
-    fsal, protocols = ("VFS", "3, 4") if volumes else ("MEM", "4")
+    fsal, protocols = ("MEM", "4") if config.memory else ("VFS", "3, 4")
+    volumes = Path("/") if config.memory else VOLUMES
     blocks = [
         _EXPORT.substitute(
             id=number,
             name=export.name,
-            path=(volumes or Path("/")) / export.volume,
+            path=volumes / export.volume,
             fsal=fsal,
             sec=f"SecType = {', '.join(export.sec)};" if export.sec else "",
             access=(_ON_LOOPBACK if endpoint.address == ANY else _ACCESS).format(export.access),
             squash=export.squash,
             privileged=str(export.privileged).lower(),
         )
-        for number, export in enumerate(exports, start=1)
+        for number, export in enumerate(config.exports, start=1)
     ]
-    six = _release() >= _SIX
+    said = run(["ganesha.nfsd", "-v"], timeout=_SECONDS).check().stdout
+    release = re.search(r"Release\s*=\s*V?(\d+)", said)
+    six = release is not None and int(release[1]) >= _SIX
     return _CONFIG.substitute(
         address=endpoint.address,
         nfs_port=endpoint.nfs_port,
         mount_port=endpoint.mount_port,
         protocols=protocols,
-        lease=_LEASE.format(lease) if lease else "Graceless = true;",
+        lease=_LEASE.format(config.lease) if config.lease else "Graceless = true;",
         plugins=plugins(fsal),
-        memory=_MEMORY if volumes is None else "",
+        memory=_MEMORY if config.memory else "",
         tolerant=_TOLERANT if six else "",
         strict=_STRICT if six else "",
         recovery=recovery,
-        connections=connections,
+        connections=config.connections,
         sec=", ".join(kdc.config.sec) if kdc else "sys",
         kerberos=_KERBEROS.substitute(keytab=kdc.server_keytab, folder=recovery)
         if kdc
@@ -201,22 +194,16 @@ def _configuration(
 class Server(Daemon):
     """An nfs-ganesha that can be stopped, killed, paused and started again.
 
-    `enter` are the words before its command (they lead into the lab's namespaces); `volumes` is the
-    folder of the exported file systems, as it is seen from there, or None for one that keeps its
-    files in memory and speaks NFSv4 alone; `folder` takes its own. `lease` and `connections` are
-    LabConfig's, `kdc` the lab's, if it has one. On all of the machine's addresses it serves this
-    machine alone.
+    `enter` are the words before its command (they lead into the lab's namespaces), `folder` takes
+    its files, `kdc` is the lab's, if it has one. One that keeps its files in memory speaks NFSv4
+    alone. On all of the machine's addresses it serves this machine alone.
     """
 
     def __init__(
         self,
         endpoint: Endpoint,
-        *,
-        exports: Sequence[Export],
-        volumes: Path | None,
-        lease: int | None,
+        config: LabConfig,
         kdc: Kdc | None,
-        connections: int,
         folder: Path,
         enter: Sequence[str],
     ):
@@ -225,8 +212,7 @@ class Server(Daemon):
         self._recovery.mkdir(parents=True)
         log, file = folder / "ganesha.log", folder / "ganesha.conf"
         file.write_text(
-            _configuration(endpoint, exports, volumes, lease, self._recovery, kdc, connections),
-            errors="surrogateescape",
+            _configuration(endpoint, config, self._recovery, kdc), errors="surrogateescape"
         )
         files = ["-f", str(file), "-L", str(log), "-p", str(folder / "pid")]
         super().__init__(

@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
-import functools
 import os
 import random
 import re
@@ -33,7 +32,7 @@ from typing import Any, Self
 from nfsmulti import machine, typed
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab.daemon import Daemon
-from nfsmulti.lab.ganesha import ANY, EXPORT, MAIN_VOLUME, Endpoint, Export, Server
+from nfsmulti.lab.ganesha import ANY, EXPORT, MAIN_VOLUME, VOLUMES, Endpoint, Export, Server
 from nfsmulti.lab.kerberos import PROGRAMS, Kdc, Kerberos
 from nfsmulti.lab.network import Limits, Network
 from nfsmulti.lab.tls import Tls
@@ -43,7 +42,6 @@ from nfsmulti.processes import Completed, Identity, Process, find, locked, run
 
 _FILE = "state.json"
 _PORT_LOCK = Path("/run/nfsmulti-ports.lock")
-_VOLUMES = Path("/run/nfsmulti")
 _PORTS = (22049, 22050)
 _KDC_PORT = 8888
 _TLS_PORT = 22051
@@ -308,7 +306,13 @@ class Lab:
 
     def _up(self, name: str, daemon: Daemon) -> None:
         """Start a daemon until the lab's end, and write down each of its processes."""
-        daemon.started = functools.partial(self._note, name)
+
+        def note(process: Process) -> None:
+            with contextlib.suppress(ProcessLookupError):
+                self.state.processes[name] = Identity.of(process.pid)
+                self.state.write()
+
+        daemon.started = note
         self._cleanup.enter_context(daemon)
 
     def stop(self) -> None:
@@ -421,7 +425,7 @@ class Lab:
         lines = ["mount -t tmpfs -o mode=755 tmpfs /run", "mkdir /run/etc"]
         for name, size in self.config.volumes.items():
             options = "mode=755" + (f",size={size}" if size else "")
-            lines.append(_VOLUME.format(folder=_VOLUMES / name, options=options))
+            lines.append(_VOLUME.format(folder=VOLUMES / name, options=options))
         lines += [_MTAB, "exec rpcbind -f"]
         unshare = ["unshare", "--mount", "--propagation=slave"]
         unshare += ["--net"] if self.config.local else []
@@ -437,13 +441,9 @@ class Lab:
     def _start_kdc(self, config: Kerberos) -> None:
         address = self._addresses()[0]
         (port,) = free_ports(address, [_KDC_PORT]) if self.config.local else [_KDC_PORT]
+        hosts, folder = self._all_addresses(), self.folder / "kdc"
         self._kdc = kdc = Kdc(
-            config,
-            address,
-            port,
-            hosts=self._all_addresses(),
-            folder=self.folder / "kdc",
-            enter=self._at_server,
+            config, address, port, hosts=hosts, folder=folder, enter=self._at_server
         )
         self._up("kdc", kdc)
         self.state.variables |= kdc.environment
@@ -457,16 +457,7 @@ class Lab:
             enter = ["nsenter", f"--target={self._anchor.pid}", *spaces, "--"]
         for endpoint in self._endpoints():
             name = f"server-{endpoint.address.replace(':', '_')}"
-            server = Server(
-                endpoint,
-                exports=self.config.exports,
-                volumes=None if self.config.memory else _VOLUMES,
-                lease=self.config.lease,
-                kdc=self._kdc,
-                connections=self.config.connections,
-                folder=self.folder / name,
-                enter=enter,
-            )
+            server = Server(endpoint, self.config, self._kdc, self.folder / name, enter)
             self._up(name, server)
             self.servers.append(server)
 
@@ -475,12 +466,8 @@ class Lab:
         for number, address in enumerate(self._all_addresses()):
             (port,) = free_ports(address, [_TLS_PORT]) if self.config.local else [_TLS_PORT]
             ports[address] = (port, self.server(number).endpoint.nfs_port)
-        tls = Tls(
-            ports,
-            takes=self.config.xprtsec.split(":"),
-            folder=self.folder / "tls",
-            enter=self._at_server,
-        )
+        takes, folder = self.config.xprtsec.split(":"), self.folder / "tls"
+        tls = Tls(ports, takes=takes, folder=folder, enter=self._at_server)
         self._up("tls", tls)
         self._tls_ports = {address: port for address, (port, _) in ports.items()}
         self.state.options |= tls.options
@@ -510,14 +497,9 @@ class Lab:
                 state.pools[export.name] = self.pool_of(self.config.addresses, export=export.name)
         if self._anchor is not None:
             root = f"/proc/{self._anchor.pid}/root"
-            state.volumes = {name: f"{root}{_VOLUMES / name}" for name in self.config.volumes}
+            state.volumes = {name: f"{root}{VOLUMES / name}" for name in self.config.volumes}
         state.ready = True
         state.write()
-
-    def _note(self, name: str, process: Process) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            self.state.processes[name] = Identity.of(process.pid)
-            self.state.write()
 
     def _url(
         self,
