@@ -11,7 +11,6 @@ import os
 import platform
 import re
 import shutil
-import string
 import struct
 import sys
 from collections.abc import Mapping, Sequence
@@ -62,9 +61,16 @@ def lock() -> AbstractContextManager[None]:
 # --- Debian's packages ---
 
 # QEMU's kernel is Debian 13's: Debian 12's has no RPC-with-TLS, and of the newest ones krb5p is
-# broken. It is not the cloud kernel, which lacks rdma_rxe and 9p.
+# broken. It is not the cloud kernel, which lacks rdma_rxe and 9p. What programs need is unpacked,
+# too, from the C library up.
 _PACKAGES = ("linux-image-amd64", "ktls-utils", "nfs-kernel-server", "zstd")
 _WHAT = "Debian 13's kernel"
+# mmdebstrap has an apt of its own, which checks all by Debian's keys, and installs nothing. The
+# packages come from where this machine's Debian comes from.
+_EXTRACTS = ("--quiet", "--variant=extract", "--mode=chrootless")
+_SUITE = "trixie"
+_DEBIAN = "http://deb.debian.org/debian"
+_KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
 # What is used of Debian 13's programs: those for RPC-with-TLS, and what unpacks the kernel. All
 # others of the guest's are this machine's.
 _USED = ("usr/sbin/exportfs", "usr/sbin/rpc.mountd", "usr/sbin/tlshd", "usr/bin/zstd")
@@ -138,12 +144,10 @@ def _fetch(folder: Path) -> None:
     )
     partial = folder.with_name(f"{folder.name}.new")
     shutil.rmtree(partial, ignore_errors=True)
+    what = [f"--include={','.join(_PACKAGES)}", _SUITE, str(partial)]
     try:
-        download = partial / "download"
-        download.mkdir(parents=True)
-        for file in _download(download):
-            run(["dpkg", "-x", str(file), str(partial)], timeout=_FETCH_SECONDS).check()
-        shutil.rmtree(download)
+        source = f"deb [signed-by={_KEYS}] {_uri()} {_SUITE} main"
+        run(["mmdebstrap", *_EXTRACTS, *what, source], timeout=_FETCH_SECONDS).check()
         _complete(partial)
     except CommandError as error:
         raise MissingError(
@@ -152,21 +156,6 @@ def _fetch(folder: Path) -> None:
             f" {COMMAND} lab kernel -- true",
         ) from None
     partial.rename(folder)
-
-
-def _download(folder: Path) -> list[Path]:
-    """Download the packages; where apt's lists are too old for that, renew them first."""
-    try:
-        _apt_download(_PACKAGES, folder)
-    except CommandError:
-        if os.geteuid() != 0:
-            raise
-        run(["apt-get", "update"], timeout=_FETCH_SECONDS).check()
-        _apt_download(_PACKAGES, folder)
-    files = list(folder.rglob("*.deb"))
-    if not files:
-        raise CommandError("apt-get left no package")
-    return files
 
 
 def _complete(folder: Path) -> None:
@@ -206,28 +195,6 @@ def _uncompress(file: Path, zstd: Path) -> None:
     run([str(zstd), "-dq", "--rm", "-o", str(plain), str(packed)], timeout=_SECONDS).check()
 
 
-# --- apt, for packages of another Debian than this machine's ---
-# apt has lists, a cache and sources of its own in the folder, and fetches from where this machine's
-# Debian comes from; it checks all by Debian's keys. What programs need is unpacked beside them,
-# from the C library up.
-
-_SUITE = "trixie"
-# Read after the machine's own settings, of which it keeps proxies, but not the hooks that touch the
-# system. Nothing is installed there, so that all that a package needs is fetched.
-_SETTINGS = string.Template("""\
-Dir "$folder";
-Dir::State::Status "$folder/var/lib/dpkg/status";
-Acquire::Languages "none";
-Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";
-Acquire::IndexTargets::deb::Contents-deb::DefaultEnabled "false";
-APT::Install-Recommends "false";
-APT::Update::Error-Mode "any";
-#clear APT::Update::Pre-Invoke;
-#clear APT::Update::Post-Invoke;
-#clear APT::Update::Post-Invoke-Success;
-""")
-_SOURCE = "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] {uri} {suite} main\n"
-
 # Runs a program by the C library that it was made for.
 _RUN = """\
 #!/bin/sh
@@ -237,32 +204,12 @@ exec "$libraries/ld-linux-x86-64.so.2" --library-path "$libraries" "$tree/{progr
 """
 
 
-def _apt_download(packages: Sequence[str], folder: Path) -> None:
-    """Download packages, and all that they need, to somewhere below a folder; install nothing.
-
-    CommandError where apt cannot, or where this machine's own lists name no Debian.
-    """
-    source = _SOURCE.format(uri=_uri(), suite=_SUITE)
-    for name in ("etc/apt", "var/lib/dpkg", "var/lib/apt/lists", "var/cache/apt/archives"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-    (folder / "var/lib/dpkg/status").touch()
-    (folder / "etc/apt/sources.list").write_text(source)
-    settings = folder / "apt.conf"
-    settings.write_text(_SETTINGS.substitute(folder=folder))
-    apt = ["apt-get", "-c", str(settings)]
-    for words in (["update"], ["install", "--yes", "--download-only", *packages]):
-        run([*apt, *words], timeout=_FETCH_SECONDS, cwd=folder).check()
-
-
 def _uri() -> str:
-    """Return where this machine's Debian comes from."""
+    """Return where this machine's Debian comes from, as far as apt's lists tell."""
     codename = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
     which = ["Created-By: Packages", "Origin: Debian", f"Codename: {codename}", "Component: main"]
     argv = ["apt-get", "indextargets", "--format", "$(REPO_URI)", *which]
-    found = run(argv, timeout=_SECONDS).check().stdout.split()
-    if not found:
-        raise CommandError("apt has no lists of this machine's Debian; apt-get update may help")
-    return found[0]
+    return next(iter(run(argv, timeout=_SECONDS).check().stdout.split()), _DEBIAN)
 
 
 # --- the machine ---
