@@ -16,20 +16,9 @@ from typing import Any
 
 import psutil
 
-from nfsmulti import export
+from nfsmulti import export, fiorun
 from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import (
-    ConnectionStats,
-    Direction,
-    Engine,
-    FioProcess,
-    FioReport,
-    FioResult,
-    Options,
-    ResponseStats,
-    shares,
-    words_of,
-)
+from nfsmulti.fiorun import Direction, Engine, FioProcess, FioReport, FioResult
 from nfsmulti.hosts import Host
 from nfsmulti.pool import not_in_clear, read_pool
 from nfsmulti.run import clients, live, mountstats, offered, series, watch
@@ -109,18 +98,35 @@ def _brought(cell: Cell, work: Path, folder: Path) -> Cell:
 def _told(
     cell: Cell, spec: CellSpec, result: FioResult, sampler: Sampler, server: Watch, here: bool
 ) -> Cell:
-    """Fill in what fio's logs tell of a cell that was measured, and what was seen of its server.
+    """Fill in how a cell that was measured went on, and what was seen of its server.
 
-    Raises HarnessError where the logs cannot be read.
+    That is out of fio's logs, which are those of this host alone. Raises HarnessError where these
+    cannot be read.
     """
     report = result.report
     assert report is not None
-    cell = dataclasses.replace(cell, arrivals=offered.arrivals(spec, result, report))
-    cell = _in_time(cell, spec, sampler, report, here)
+    came = offered.arrivals(spec, result, report)
+    try:
+        logs = series.Series(spec, sampler.folder)
+        found = logs.windows()
+        end = logs.end(found, report)
+        latency = logs.latency()
+        window = watch.window(sampler.folder, report)
+        cell = dataclasses.replace(
+            cell,
+            arrivals=came and dataclasses.replace(came, over_time=logs.response()),
+            figure_s=series.figure_s(spec),
+            over_time=logs.bandwidth(found, end) if found else [],
+            read_over_time=latency.get("read", {}),
+            write_over_time=latency.get("write", {}),
+            marks=logs.marks(sampler.marks, window[0]) if window else {},
+            settled=settled(found, end) if here else None,
+        )
+    except (LookupError, TypeError, ValueError) as error:
+        raise HarnessError(f"fio's logs are not as they should be: {error!r}") from None
     if spec.restart:  # by which a server's counters begin anew
         return cell
-    seen = server.figures(watch.window(sampler.folder, report))
-    return dataclasses.replace(cell, server=seen, server_why=server.why)
+    return dataclasses.replace(cell, server=server.figures(window), server_why=server.why)
 
 
 def measured(cell: Cell, result: FioResult, client: Watch) -> Cell:
@@ -134,7 +140,8 @@ def measured(cell: Cell, result: FioResult, client: Watch) -> Cell:
     assert report is not None
     _check_direction(cell, report)
     try:
-        parts = dict(sorted(shares(result.stats).items()))
+        parts = dict(sorted(fiorun.shares(result.stats).items()))
+        ops = sum(line.read_ops + line.write_ops + line.meta_ops for line in result.stats)
         # Sampled: of a short job it may come to more than all.
         crypto_s = sum(line.crypto_ms for line in result.stats) / 1000
         return dataclasses.replace(
@@ -151,7 +158,7 @@ def measured(cell: Cell, result: FioResult, client: Watch) -> Cell:
             jobs=job_rows(report),
             paths=parts,
             jain=jain(parts.values()) if any(parts.values()) else None,
-            calls_per_op=_calls_per_op(result.stats),
+            calls_per_op=sum(line.syscalls for line in result.stats) / ops if ops else None,
             crypto_s=min(crypto_s, report.cpu_seconds()) or None,
             tls=_tls(result.stats),
             parts=_parts(result.responses),
@@ -159,32 +166,6 @@ def measured(cell: Cell, result: FioResult, client: Watch) -> Cell:
         )
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise HarnessError(f"fio's report is malformed: {error!r}") from None
-
-
-def _in_time(cell: Cell, spec: CellSpec, sampler: Sampler, report: FioReport, here: bool) -> Cell:
-    """Fill in how a cell went on, out of fio's logs, which are those of this host alone.
-
-    Raises HarnessError where these cannot be read.
-    """
-    try:
-        logs = series.Series(spec, sampler.folder)
-        found = logs.windows()
-        end = logs.end(found, report)
-        latency = logs.latency()
-        window = watch.window(sampler.folder, report)
-        came = cell.arrivals
-        return dataclasses.replace(
-            cell,
-            arrivals=came and dataclasses.replace(came, over_time=logs.response()),
-            figure_s=series.figure_s(spec),
-            over_time=logs.bandwidth(found, end) if found else [],
-            read_over_time=latency.get("read", {}),
-            write_over_time=latency.get("write", {}),
-            marks=logs.marks(sampler.marks, window[0]) if window else {},
-            settled=settled(found, end) if here else None,
-        )
-    except (LookupError, TypeError, ValueError) as error:
-        raise HarnessError(f"fio's logs are not as they should be: {error!r}") from None
 
 
 def trouble(result: FioResult) -> str | None:
@@ -219,9 +200,9 @@ def _watched(
     restarting: Restarting,
 ) -> FioResult:
     """Run fio until it ends, is late, or its servers have died; HarnessError for the latter two."""
-    laid_out, restart = sum(spec.files.values()) / _LAID_OUT, RESTART_SECONDS if spec.restart else 0
-    told, limit = 0.0, _PATIENCE * spec.seconds + _SPARE_SECONDS + laid_out + restart
-    begin = time.monotonic()
+    limit = _PATIENCE * spec.seconds + _SPARE_SECONDS + sum(spec.files.values()) / _LAID_OUT
+    limit += RESTART_SECONDS if spec.restart else 0
+    told, begin = 0.0, time.monotonic()
     with FioProcess(argv, sampler.folder) as process:
         while process.wait(_POLL_SECONDS) is None:
             passed = time.monotonic() - begin
@@ -263,19 +244,13 @@ def _forgiven(result: FioResult, spec: CellSpec) -> FioResult:
     return dataclasses.replace(result, status=0)
 
 
-def _calls_per_op(stats: Sequence[ConnectionStats]) -> float | None:
-    """Return the engine's system calls per operation; None where it has counted nothing."""
-    ops = sum(line.read_ops + line.write_ops + line.meta_ops for line in stats)
-    return sum(line.syscalls for line in stats) / ops if ops else None
-
-
-def _tls(stats: Sequence[ConnectionStats]) -> str:
+def _tls(stats: Sequence[fiorun.ConnectionStats]) -> str:
     """Name each cipher, and who encrypts by it."""
     who = ("by GnuTLS", "by the kernel (kTLS)")
     return "; ".join(sorted({f"{one.cipher}, {who[one.ktls]}" for one in stats if one.cipher}))
 
 
-def _parts(lines: Sequence[ResponseStats]) -> Parts | None:
+def _parts(lines: Sequence[fiorun.ResponseStats]) -> Parts | None:
     """Put together what stamps told of all jobs' replies; None where they told nothing."""
     if not (replies := sum(line.replies for line in lines)):
         return None
@@ -362,8 +337,8 @@ def _put_below(directory: str, options: dict[str, Factor | None]) -> None:
             options[key] = f"{directory}/{name}"
 
 
-def _words(options: Options) -> list[str]:
-    return [f"--{key}={value}" for key, value in words_of(options).items()]
+def _words(options: fiorun.Options) -> list[str]:
+    return [f"--{key}={value}" for key, value in fiorun.words_of(options).items()]
 
 
 # --- its figures, out of what its fio left ---
@@ -396,28 +371,28 @@ def figures(report: FioReport, direction: Direction) -> Figures | None:
 
 def job_rows(report: FioReport) -> list[JobRow]:
     """Return a row for each job; its latency is that of the direction with more I/Os."""
-    return [_row(number, job) for number, job in enumerate(report.jobs)]
-
-
-def _row(number: int, job: dict[str, Any]) -> JobRow:
-    alone = FioReport({"jobs": [job]})
-    write = alone.operations("write") > alone.operations("read")
-    main: Direction = "write" if write else "read"
-    host = job.get("hostname", "")  # as --hosts names it; "" for this machine
-    return JobRow(
-        name=job["jobname"],
-        number=number,
-        read_bytes_per_s=alone.bandwidth("read"),
-        read_iops=alone.iops("read"),
-        write_bytes_per_s=alone.bandwidth("write"),
-        write_iops=alone.iops("write"),
-        mean_us=alone.latency_mean(main) / _US,
-        p50_us=alone.latency_percentile(main, 50) / _US,
-        p99_us=alone.latency_percentile(main, 99) / _US,
-        usr_percent=job["usr_cpu"],
-        sys_percent=job["sys_cpu"],
-        host=Host(host, job["port"]).text if host else "",
-    )
+    rows = []
+    for number, job in enumerate(report.jobs):
+        alone = FioReport({"jobs": [job]})
+        write = alone.operations("write") > alone.operations("read")
+        main: Direction = "write" if write else "read"
+        host = job.get("hostname", "")  # as --hosts names it; "" for this machine
+        row = JobRow(
+            name=job["jobname"],
+            number=number,
+            read_bytes_per_s=alone.bandwidth("read"),
+            read_iops=alone.iops("read"),
+            write_bytes_per_s=alone.bandwidth("write"),
+            write_iops=alone.iops("write"),
+            mean_us=alone.latency_mean(main) / _US,
+            p50_us=alone.latency_percentile(main, 50) / _US,
+            p99_us=alone.latency_percentile(main, 99) / _US,
+            usr_percent=job["usr_cpu"],
+            sys_percent=job["sys_cpu"],
+            host=Host(host, job["port"]).text if host else "",
+        )
+        rows.append(row)
+    return rows
 
 
 # --- the entries of a metadata cell: what it needs is made before it, what is left is removed ---

@@ -76,24 +76,16 @@ class Live:
         return " ".join(words)
 
 
-@dataclass(frozen=True)
-class _File:
-    """What one job has written, when, and what it did per second since it wrote before."""
-
-    at: float
-    paths: dict[str, Counts]
-    per_s: dict[str, Counts]
-
-    def next(self, at: float, paths: dict[str, Counts]) -> _File:
-        """Return what follows it."""
-        per_s = {
-            path: {
-                name: (count - self.paths.get(path, {}).get(name, 0)) / (at - self.at)
-                for name, count in counts.items()
-            }
-            for path, counts in paths.items()
+def _rates(
+    before: Mapping[str, Counts], now: Mapping[str, Counts], seconds: float
+) -> dict[str, Counts]:
+    """Return what each path did per second between two looks."""
+    return {
+        path: {
+            name: (n - before.get(path, {}).get(name, 0)) / seconds for name, n in counts.items()
         }
-        return _File(at, paths, per_s)
+        for path, counts in now.items()
+    }
 
 
 class Sampler:
@@ -102,7 +94,7 @@ class Sampler:
     def __init__(self, folder: Path):
         self.folder = folder
         self.marks: defaultdict[str, list[float]] = defaultdict(list)
-        self._files: dict[Path, _File] = {}
+        self._files: dict[Path, tuple[float, Live]] = {}  # what each job wrote last, and when
         self._paths: dict[str, Counts] = {}
         self._said = 0
 
@@ -112,16 +104,16 @@ class Sampler:
             with contextlib.suppress(HarnessError):  # it is being written: the next look has it
                 at, lines = file.stat().st_mtime, PathStats.read(file)
                 paths = added({line.path: _counts(line)} for line in lines)
-                known = self._files.get(file)
-                if known is None:
-                    self._files[file] = _File(at, paths, {})
-                elif at > known.at:
-                    self._files[file] = known.next(at, paths)
-        before, self._paths = self._paths, added(one.paths for one in self._files.values())
-        self._mark(before)
+                then, known = self._files.get(file, (at, Live({}, {})))
+                if at > then:
+                    self._files[file] = at, Live(paths, _rates(known.paths, paths, at - then))
+                else:
+                    self._files.setdefault(file, (at, Live(paths, {})))
         files = self._files.values()
-        per_s = added(one.per_s for one in files if time.time() - one.at < _STALE_SECONDS)
-        return Live(self._paths, per_s) if any(one.per_s for one in files) else None
+        before, self._paths = self._paths, added(one.paths for _, one in files)
+        self._mark(before)
+        per_s = added(one.per_s for at, one in files if time.time() - at < _STALE_SECONDS)
+        return Live(self._paths, per_s) if any(one.per_s for _, one in files) else None
 
     def clear(self) -> None:
         """Remove the files: stats_file has the same in the end."""

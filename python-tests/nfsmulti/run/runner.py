@@ -29,14 +29,7 @@ from nfsmulti.run.cell import run_cell
 from nfsmulti.run.directory import Leftover, run_directory
 from nfsmulti.run.live import Live
 from nfsmulti.run.place import InGuest, InLab, OnHosts, OnPool, Target, split_pool
-from nfsmulti.run.plan import (
-    PLAIN,
-    Plan,
-    PlannedCell,
-    Setting,
-    warm_ups,
-    warmed,
-)
+from nfsmulti.run.plan import PLAIN, Plan, PlannedCell, Setting, warm_ups, warmed
 from nfsmulti.run.record import Meter, Record, Watcher, expected_seconds, waiting_cell, write_place
 from nfsmulti.run.watch import answer
 from nfsmulti.scenario import OWN, GuestPlace
@@ -196,11 +189,10 @@ def carry_out(
     record.retry()
     left = record.waiting()
 
-    def named(cell: Cell) -> str:
-        return naming(record.summary)(cell)
-
     out.print(f"  {len(left)} of {len(plan.cells)} cells to run, about {seconds}")
-    with Meter(out, left, len(plan.cells), guests(plan), named) as meter:
+    with Meter(
+        out, left, len(plan.cells), guests(plan), lambda cell: naming(record.summary)(cell)
+    ) as meter:
         for name in plan.places:
             try:
                 if not record.waiting(name):
