@@ -5,6 +5,7 @@ And what a doctor finds of it: fio and engine, limits, RDMA devices, and the way
 is what TCP's buffers must hold for its round trip, and what the links carry.
 """
 
+import contextlib
 import functools
 import json
 import os
@@ -29,15 +30,19 @@ ALONE = "root of a user namespace alone"
 
 def versions() -> dict[str, str]:
     """Return the version of each component by name; "not installed" where it is missing."""
-    library = build_dir() / "libnfsmulti.so"
+    library, system = build_dir() / "libnfsmulti.so", platform.system()
+    with contextlib.suppress(OSError):
+        system = platform.freedesktop_os_release().get("PRETTY_NAME", system)
+    libnfs = _said(["ldd", str(library)], r"libnfs\.so\S* => (not found|.+(?= \())")
     return {
-        "system": _system(),
+        "system": system,
         "kernel": platform.release(),
         "processors": f"{os.cpu_count()} x {platform.machine()}",
         "fio": _said(["fio", "--version"], r"(fio-\S+)"),
         "nfsmulti": engine_version(),
         "engine": shown(library) if library.exists() else "not built",
-        "libnfs": _libnfs(library),
+        # Its file's name has the version: "libnfs.so.14.0.0".
+        "libnfs": Path(libnfs).resolve().name if libnfs[0] == "/" else libnfs,
         "nfs-ganesha": _said(["ganesha.nfsd", "-v"], r"Release\s*=\s*V?(\S+)"),
         "python": platform.python_version(),
     }
@@ -60,13 +65,6 @@ def engine_version() -> str:
     return _said([str(build_dir() / "nfsmulti-pool"), "--version"], r"nfsmulti (\S+)")
 
 
-def _system() -> str:
-    try:
-        return platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
-    except OSError:
-        return platform.system()
-
-
 def _said(argv: list[str], pattern: str) -> str:
     try:
         argv = [find(argv[0]), *argv[1:]]
@@ -75,12 +73,6 @@ def _said(argv: list[str], pattern: str) -> str:
     done = run(argv, timeout=_SECONDS)
     match = re.search(pattern, done.stdout + done.stderr)
     return match[1] if match else "unknown"
-
-
-def _libnfs(library: Path) -> str:
-    """Name the file of the engine's libnfs, which has its version: "libnfs.so.14.0.0"."""
-    found = _said(["ldd", str(library)], r"libnfs\.so\S* => (not found|.+(?= \())")
-    return Path(found).resolve().name if found[0] == "/" else found
 
 
 @functools.cache

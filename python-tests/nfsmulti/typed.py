@@ -37,8 +37,8 @@ def read_text(file: Path, errors: str = "strict") -> str:
     cannot be read, is no UTF-8 or holds more than any file of ours.
     """
     most = _MOST_MIB << 20
-    try:
-        with open(file, "rb", opener=_at_once) as plain:
+    try:  # a FIFO is opened without waiting for who writes to it
+        with open(file, "rb", opener=lambda *how: os.open(how[0], how[1] | os.O_NONBLOCK)) as plain:
             if not stat.S_ISREG(os.fstat(plain.fileno()).st_mode):
                 raise HarnessError(f"{shown(file)} is no regular file")
             if file.suffix == ".xz":
@@ -55,11 +55,6 @@ def read_text(file: Path, errors: str = "strict") -> str:
         raise HarnessError(f"{shown(file)}: {error.strerror or error}") from None
     except (EOFError, MemoryError, ValueError, lzma.LZMAError) as error:
         raise HarnessError(f"{shown(file)}: {error or 'needs too much memory'}") from None
-
-
-def _at_once(path: str, flags: int) -> int:
-    """Open a file, and a FIFO without waiting for who writes to it."""
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def load(file: Path) -> Any:
