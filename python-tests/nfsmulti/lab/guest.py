@@ -239,7 +239,15 @@ class _Guest:
         if not self._until("ready", silence=_BOOT_SILENCE):
             raise HarnessError(f"the guest did not come up; {self._last_words()}")
         share = self._folder / "share"
-        _hold_clocks(share / "begun", share / "ready")
+        # Two of the guest's times are held against ours, at which their files were written.
+        files = share / "begun", share / "ready"
+        first, last = (float(file.read_text().split()[0]) for file in files)
+        ours = files[1].stat().st_mtime - files[0].stat().st_mtime
+        if not ours / _CLOCK_OFF < last - first < ours * _CLOCK_OFF:
+            raise _ClockError(
+                f"the guest's clock counts {last - first:.1f} s in {ours:.1f} s",
+                "try again when the machine has less to do",
+            )
         (share / "go").touch()
         if not self._until("status", timeout, silence):
             raise HarnessError(f"the guest ended before the command; {self._last_words()}")
@@ -287,17 +295,6 @@ class _Guest:
         said = "".join(text.rpartition(_FIRMWARE_ENDS)[2] for text in texts)
         lines = [line for line in said.splitlines() if _FAREWELL not in line]
         return last_words("\n".join(lines), lines=_CONSOLE_LINES)
-
-
-def _hold_clocks(begun: Path, ready: Path) -> None:
-    """Hold two of the guest's times against ours, at which their files were written."""
-    first, last = (float(file.read_text().split()[0]) for file in (begun, ready))
-    ours = ready.stat().st_mtime - begun.stat().st_mtime
-    if not ours / _CLOCK_OFF < last - first < ours * _CLOCK_OFF:
-        raise _ClockError(
-            f"the guest's clock counts {last - first:.1f} s in {ours:.1f} s",
-            "try again when the machine has less to do",
-        )
 
 
 @contextlib.contextmanager

@@ -127,7 +127,12 @@ class Kdc(Daemon):
         }
         profile = {"KRB5_KDC_PROFILE": str(folder / "kdc.conf")}
         self.admin = {**self.environment, **profile}
-        self._make_keys(servers)
+        create = ["kdb5_util", "-r", REALM, "create", "-s", "-P", "nobody needs it"]
+        run(create, timeout=_SECONDS, env=self.admin).check()
+        for principal in (*servers, self.principal):
+            self.add(principal)
+        self._administer("ktadd", "-k", str(self.server_keytab), *servers)
+        self._administer("ktadd", "-k", str(self.keytab), self.principal)
         super().__init__(
             "the lab's KDC",
             [*enter, "krb5kdc", "-n", "-r", REALM, "-P", str(folder / "pid")],
@@ -160,14 +165,6 @@ class Kdc(Daemon):
                 keys=" ".join(f"{enctype}:normal" for enctype in types),
             )
             (self._folder / name).write_text(filled, errors="surrogateescape")
-
-    def _make_keys(self, servers: Sequence[str]) -> None:
-        create = ["kdb5_util", "-r", REALM, "create", "-s", "-P", "nobody needs it"]
-        run(create, timeout=_SECONDS, env=self.admin).check()
-        for principal in (*servers, self.principal):
-            self._administer("addprinc", "-randkey", principal)
-        self._administer("ktadd", "-k", str(self.server_keytab), *servers)
-        self._administer("ktadd", "-k", str(self.keytab), self.principal)
 
     def _administer(self, *words: str) -> None:
         run(["kadmin.local", "-r", REALM, *words], timeout=_SECONDS, env=self.admin).check()

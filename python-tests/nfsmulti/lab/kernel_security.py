@@ -16,7 +16,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.lab.guest import ADDRESSES
 from nfsmulti.lab.kerberos import KERBEROS_FLAVORS, SERVER_NAME, Kdc, Kerberos
 from nfsmulti.lab.kernel_server import NFSD, Program, exported
-from nfsmulti.lab.tls import NAME, Certificates, Pair
+from nfsmulti.lab.tls import NAME, Certificates
 from nfsmulti.pool import url_query
 from nfsmulti.processes import Process, end_politely, find, run
 
@@ -91,22 +91,19 @@ def kernel_kerberos(config: Kerberos, folder: Path) -> Iterator[Kdc]:
     with Path("/etc/hosts").open("a") as hosts:
         hosts.writelines(f"{address} {SERVER_NAME}\n" for address in ADDRESSES)
     run(["modprobe", "-a", *_MODULES], timeout=_SECONDS).check()
+    once = folder / "modprobe"
+    loader = _LOADER.read_text().strip()
+    once.write_text(_NOT_AGAIN.format(busybox=find("busybox"), loader=loader))
+    once.chmod(0o755)
     with contextlib.ExitStack() as undo:
         undo.enter_context(_written(NFSD / "threads", _NFSD_THREADS))
-        undo.enter_context(_written(_LOADER, str(_loads_once(folder / "modprobe"))))
+        undo.enter_context(_written(_LOADER, str(once)))
         undo.enter_context(kdc)
         undo.enter_context(_program(*_SERVER, kdc, folder))
         argv, opened = _CLIENT
         gssd = undo.enter_context(_program([*argv, str(kdc.server_keytab)], opened, kdc, folder))
         undo.enter_context(_kept_mount(gssd, config.flavor, folder / "mount"))
         yield kdc
-
-
-def _loads_once(program: Path) -> Path:
-    loader = _LOADER.read_text().strip()
-    program.write_text(_NOT_AGAIN.format(busybox=find("busybox"), loader=loader))
-    program.chmod(0o755)
-    return program
 
 
 @contextlib.contextmanager
@@ -161,7 +158,13 @@ def kernel_tls(folder: Path) -> Iterator[Certificates]:
     made = Certificates(folder, names=[NAME, *ADDRESSES])
     settings = folder / "tlshd.conf"
     sides = {"client": made.client, "server": made.server}
-    settings.write_text("".join(_side(name, pair, made) for name, pair in sides.items()))
+    settings.write_text(
+        "".join(
+            f"[authenticate.{name}]\nx509.truststore = {made.authority.certificate}\n"
+            f"x509.certificate = {pair.certificate}\nx509.private_key = {pair.key}\n"
+            for name, pair in sides.items()
+        )
+    )
     run(["modprobe", "tls"], timeout=_SECONDS).check()
     with Program(["tlshd", "--stderr", "--config", str(settings)], _listens, folder) as tlshd:
         # The kernel loads what its first handshake needs, which takes an emulated processor long,
@@ -169,17 +172,6 @@ def kernel_tls(folder: Path) -> Iterator[Certificates]:
         tlshd.mount(folder / "mount", "vers=4.1", "xprtsec=mtls")
         run(["umount", str(folder / "mount")], timeout=_SECONDS).check()
         yield made
-
-
-def _side(name: str, pair: Pair, made: Certificates) -> str:
-    """Return what tlshd.conf(5) has of one side."""
-    files = {
-        "truststore": made.authority.certificate,
-        "certificate": pair.certificate,
-        "private_key": pair.key,
-    }
-    lines = [f"x509.{word} = {file}" for word, file in files.items()]
-    return "\n".join([f"[authenticate.{name}]", *lines, ""])
 
 
 def _listens(pid: int) -> bool:

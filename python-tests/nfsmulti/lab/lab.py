@@ -284,7 +284,12 @@ class Lab:
         for program in ("ganesha.nfsd", *network, *rpcbind, *nft, *realm, *tls):
             find(program)
         with contextlib.ExitStack() as undo:
-            self._claim()
+            with labs_lock():  # what follows can be removed by anyone: it is written down
+                remove_leftovers()
+                if self.folder.exists():
+                    raise HarnessError(f"a lab '{self.id}' exists already", "./nfsmulti lab stop")
+                self.state.write()
+            self._cleanup.callback(self.state.remove)
             undo.callback(self.stop)
             if not self.config.local:
                 self.network.create(self.config.addresses)
@@ -411,15 +416,6 @@ class Lab:
         variables = {**self.environment, **(env or {})}
         return run(self.command(argv), timeout=timeout, env=variables, cwd=cwd)
 
-    def _claim(self) -> None:
-        """Write the state down, so that whatever follows can be removed by anyone."""
-        with labs_lock():
-            remove_leftovers()
-            if self.folder.exists():
-                raise HarnessError(f"a lab '{self.id}' exists already", "./nfsmulti lab stop")
-            self.state.write()
-        self._cleanup.callback(self.state.remove)
-
     def _start_rpcbind(self) -> None:
         """Start the lab's own rpcbind, which holds the mount namespace open for the servers."""
         lines = ["mount -t tmpfs -o mode=755 tmpfs /run", "mkdir /run/etc"]
@@ -455,7 +451,13 @@ class Lab:
         if self._anchor is not None:
             spaces = ["--mount", "--root", *([] if self.config.local else ["--net"])]
             enter = ["nsenter", f"--target={self._anchor.pid}", *spaces, "--"]
-        for endpoint in self._endpoints():
+        if self.config.local:
+            own = [ANY] if self.config.memory else self._addresses()
+            endpoints = [Endpoint(address, *free_ports(address, _PORTS)) for address in own]
+        else:
+            every = ["::"] if self.config.one_instance else self._all_addresses()
+            endpoints = [Endpoint(address, *_PORTS) for address in every]
+        for endpoint in endpoints:
             name = f"server-{endpoint.address.replace(':', '_')}"
             server = Server(endpoint, self.config, self._kdc, self.folder / name, enter)
             self._up(name, server)
@@ -471,14 +473,6 @@ class Lab:
         self._up("tls", tls)
         self._tls_ports = {address: port for address, (port, _) in ports.items()}
         self.state.options |= tls.options
-
-    def _endpoints(self) -> list[Endpoint]:
-        if self.config.local:
-            addresses = [ANY] if self.config.memory else self._addresses()
-            return [Endpoint(address, *free_ports(address, _PORTS)) for address in addresses]
-        if self.config.one_instance:
-            return [Endpoint("::", *_PORTS)]
-        return [Endpoint(address, *_PORTS) for address in self._all_addresses()]
 
     def _addresses(self) -> list[str]:
         if self.config.local:
@@ -529,20 +523,16 @@ def free_ports(address: str, usual: Sequence[int]) -> list[int]:
         free = []
         for port in usual:
             listener = sockets.enter_context(socket.socket())
-            while not port or not _binds(listener, address, port):
-                port = random.choice(others)
-            free.append(port)
+            while True:
+                try:
+                    listener.bind((address, port or random.choice(others)))
+                    break
+                except OSError as error:
+                    if error.errno != errno.EADDRINUSE:
+                        raise
+                port = 0
+            free.append(listener.getsockname()[1])
         return free
-
-
-def _binds(one: socket.socket, address: str, port: int) -> bool:
-    try:
-        one.bind((address, port))
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            return False
-        raise
-    return True
 
 
 def _listens(path: str) -> bool:

@@ -37,30 +37,13 @@ class Certificates:
         self._folder = folder
         self._names = "subjectAltName=" + ",".join(f"{_kind(name)}:{name}" for name in names)
 
-    @cached_property
-    def authority(self) -> Pair:
-        """The one whose certificates are trusted."""
-        return self._authority("ca")
-
-    @cached_property
-    def stranger(self) -> Pair:
-        """Another authority."""
-        return self._authority("stranger")
-
-    @cached_property
-    def server(self) -> Pair:
-        """A server's."""
-        return self._signed("server", self.authority)
-
-    @cached_property
-    def expired(self) -> Pair:
-        """One of yesterday, for either side."""
-        return self._signed("expired", self.authority, days=-1)
-
-    @cached_property
-    def client(self) -> Pair:
-        """A client's."""
-        return self._signed("client", self.authority)
+    # The one whose certificates are trusted, and another.
+    authority = cached_property[Pair](lambda self: self._authority("ca"))
+    stranger = cached_property[Pair](lambda self: self._authority("stranger"))
+    # A server's, a client's, and one of yesterday for either side.
+    server = cached_property[Pair](lambda self: self._signed("server", self.authority))
+    client = cached_property[Pair](lambda self: self._signed("client", self.authority))
+    expired = cached_property[Pair](lambda self: self._signed("expired", self.authority, days=-1))
 
     def other(self, subject: str, *extensions: str, by: Pair | None = None) -> Pair:
         """Return a new one with no others than these extensions, by the authority or another."""

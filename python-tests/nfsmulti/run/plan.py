@@ -9,7 +9,7 @@ import itertools
 import random
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -143,19 +143,7 @@ def crossed(specs: Sequence[CellSpec], factors: Factors) -> list[CellSpec]:
     for name in factors:
         if any(_sets(spec, name) for spec in specs):
             raise HarnessError(f"--factors {name}: the scenario sets that itself")
-    combinations = itertools.product(*factors.values())
-    extras = [dict(zip(factors, values, strict=True)) for values in combinations]
-    cells = [
-        dataclasses.replace(
-            spec,
-            factors={**spec.factors, **extra},
-            options={**spec.options, **_options(spec, extra)},
-        )
-        for spec in specs
-        for extra in extras
-    ]
-    _check_names("--factors", cells)
-    return cells
+    return _each("--factors", specs, factors, _options)
 
 
 def _options(spec: CellSpec, extra: Mapping[str, Factor]) -> dict[str, Factor]:
@@ -175,23 +163,33 @@ def under(specs: Sequence[CellSpec], setting: Setting | None) -> list[CellSpec]:
     name = setting.name
     if any(name in spec.factors for spec in specs):
         raise HarnessError(f"--setting {name}: a factor has that name already", "choose another")
+    return _each("--setting", specs, {name: setting.values}, lambda *_: {})
+
+
+def _each(
+    option: str,
+    specs: Sequence[CellSpec],
+    factors: Factors,
+    options: Callable[[CellSpec, Mapping[str, Factor]], Mapping[str, Factor]],
+) -> list[CellSpec]:
+    """Return each cell once for every combination. HarnessError where two have one name."""
+    extras = [dict(zip(factors, at, strict=True)) for at in itertools.product(*factors.values())]
     cells = [
-        dataclasses.replace(spec, factors={**spec.factors, name: value})
+        dataclasses.replace(
+            spec,
+            factors={**spec.factors, **extra},
+            options={**spec.options, **options(spec, extra)},
+        )
         for spec in specs
-        for value in setting.values
+        for extra in extras
     ]
-    _check_names("--setting", cells)
-    return cells
-
-
-def _check_names(option: str, cells: Sequence[CellSpec]) -> None:
-    """Raise HarnessError where an option's values make two cells of one name."""
     names = Counter(name_of(cell.factors) for cell in cells)
     if alike := [name for name, count in names.items() if count > 1]:
         raise HarnessError(
             f"{option}: several cells would be named {alike[0]}",
             "name values that differ in letters, digits, '_' or '.'",
         )
+    return cells
 
 
 def ordered(
