@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """`python -m nfsmulti`, the command line that ./nfsmulti hands over to."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import os

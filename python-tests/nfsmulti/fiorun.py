@@ -4,8 +4,6 @@
 fio's units: bw is KiB/s and runtime ms in its JSON, latencies are ns, CPU is per cent of a core.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -57,7 +55,7 @@ class FioReport:
     data: dict[str, Any]
 
     @classmethod
-    def parse(cls, output: str) -> FioReport | None:
+    def parse(cls, output: str) -> Self | None:
         """Read fio's output, in which messages may stand before the JSON; None if there is none."""
         begin = _BEGIN.search(output)
         try:
@@ -332,7 +330,7 @@ class Engine:
     env: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def built(cls, folder: Path | None = None, env: Mapping[str, str] | None = None) -> Engine:
+    def built(cls, folder: Path | None = None, env: Mapping[str, str] | None = None) -> Self:
         """Return the engine in the build folder; raises MissingError."""
         return cls(built("libnfsmulti.so", folder), env or {})
 

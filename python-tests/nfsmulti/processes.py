@@ -6,8 +6,6 @@ even when that is killed with SIGKILL. What it started is known by a mark in the
 tells it from all others (see reaper.py). Output goes to files, so nobody waits for a reader.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import fcntl
@@ -63,7 +61,7 @@ class Identity:
     boot: str
 
     @classmethod
-    def of(cls, pid: int) -> Identity:
+    def of(cls, pid: int) -> Self:
         """Identify a live process; raises ProcessLookupError where there is none."""
         start = _start_time(pid)
         if start is None:
@@ -266,7 +264,7 @@ class Completed:
         """The command as one would type it."""
         return shlex.join(self.argv)
 
-    def check(self) -> Completed:
+    def check(self) -> Self:
         """Raise CommandError unless the command ended with status 0."""
         if self.status == 0:
             return self

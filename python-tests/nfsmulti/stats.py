@@ -4,14 +4,13 @@
 Pure functions of figures, which know no scenario.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import statistics
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 FEWEST = 3  # repeats that an interval takes
 MOST_REPEATS = 100  # of which an estimate is told
@@ -27,7 +26,7 @@ class Sample:
     values: tuple[float, ...]
 
     @classmethod
-    def of(cls, values: Iterable[float]) -> Sample | None:
+    def of(cls, values: Iterable[float]) -> Self | None:
         """Make a sample of the values; None where there are none."""
         found = tuple(values)
         return cls(found) if found else None
@@ -88,7 +87,7 @@ class Ratio:
     spread: float | None = None
 
     @classmethod
-    def paired(cls, over: Sequence[float], under: Sequence[float]) -> Ratio:
+    def paired(cls, over: Sequence[float], under: Sequence[float]) -> Self:
         """Return `over` : `under` of figures above 0 that were measured in blocks, a pair in each.
 
         What changes from block to block changes both figures of a pair, and leaves their ratio.
@@ -98,7 +97,7 @@ class Ratio:
         return cls.of_logs([math.log(a / b) for a, b in zip(over, under, strict=True)])
 
     @classmethod
-    def of_logs(cls, logs: Sequence[float]) -> Ratio:
+    def of_logs(cls, logs: Sequence[float]) -> Self:
         """Return the same of the logarithms of the pairs' ratios."""
         mean, n = statistics.fmean(logs), len(logs)
         spread = statistics.stdev(logs) if n > 1 else None
@@ -107,7 +106,7 @@ class Ratio:
         return cls._tested(mean, [logs], n, spread)
 
     @classmethod
-    def unpaired(cls, over: Sample, under: Sample) -> Ratio:
+    def unpaired(cls, over: Sample, under: Sample) -> Self:
         """Return the ratio of figures above 0 that were measured at different times.
 
         It is that of the geometric means. The interval is Welch's, of the logarithms, and takes
@@ -142,7 +141,7 @@ class Ratio:
         sides: Sequence[Sequence[float]],
         n: int = 0,
         spread: float | None = None,
-    ) -> Ratio:
+    ) -> Self:
         """Add interval and p: Student's, of the pairs' one side, or Welch's, of two."""
         from scipy import special
 

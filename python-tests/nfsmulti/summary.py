@@ -9,13 +9,11 @@ Version 1. A reader of this version refuses others; fields that it does not know
 that fields may be added without another version.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from nfsmulti import typed
 from nfsmulti.errors import HarnessError
@@ -337,7 +335,7 @@ class Summary:
         write_whole(folder / FILE, f"{text}\n")
 
     @classmethod
-    def load(cls, folder: Path) -> Summary:
+    def load(cls, folder: Path) -> Self:
         """Read a run's summary, as it is or by xz. Raises HarnessError for none of this version."""
         file, packed = folder / FILE, folder / f"{FILE}.xz"
         if folder.is_file():

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Sizes, times and limits of latency as one types them, rates as tc has; ValueError says how."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass
+from typing import Self
 
 _SIZE = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
@@ -53,7 +52,7 @@ class Slo:
     us: float
 
     @classmethod
-    def parse(cls, text: str) -> Slo:
+    def parse(cls, text: str) -> Self:
         """Read a limit such as "p99:1ms" or "p99.9:500us"."""
         match = re.fullmatch(r"p(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)(us|ms|s)", text.strip().lower())
         if not match or not 0 < float(match[1]) < 100 or not float(match[2]):

@@ -5,12 +5,9 @@ Factors: workload, in words; clock (arrival_rate, the engine's, or rate_iops, fi
 arrivals follow each other); iodepth. What users see is calculated.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nfsmulti import texts
 from nfsmulti.bench import cost
@@ -21,9 +18,6 @@ from nfsmulti.scenario import FOR_HARNESS, CellSpec, timed
 from nfsmulti.stats import Sample, merged, percentile_ns
 from nfsmulti.summary import Factor, Summary
 from nfsmulti.texts import Table
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 # --- what is measured ---
 
@@ -127,7 +121,7 @@ def waits_of(summary: Summary) -> dict[str, Waits]:
 _LINES = {_CHIEF.users: USERS, _CHIEF.name: OURS, _BESIDE.name: FIOS}
 
 
-def draw(axes: Axes, found: Mapping[str, Waits]) -> None:
+def draw(axes: charts.Axes, found: Mapping[str, Waits]) -> None:
     """Draw percentiles in ms over 1 / (1 - percentile), where the rare ones have room."""
     for number, (name, label) in enumerate(_LINES.items()):
         points = [(100 / (100 - at), Sample((ms(found[name], at),))) for at in _DRAWN]

@@ -11,8 +11,6 @@ That mount namespace, and all in it, ends with its last process. A server that k
 memory needs none of these.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import errno
@@ -196,7 +194,7 @@ class LabState:
         write_json(self.folder / _FILE, dataclasses.asdict(self))
 
     @classmethod
-    def read(cls, folder: Path) -> LabState | None:
+    def read(cls, folder: Path) -> Self | None:
         """Read the state of the lab in `folder`; None where there is none (any more)."""
         try:
             state = typed.load_as(cls, folder / _FILE)

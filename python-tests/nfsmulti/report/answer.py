@@ -5,8 +5,6 @@ A headline with the number first; a table of few rows; caveats, each once for th
 line that says what was run. Everything else on a page rests on it, and comes after it.
 """
 
-from __future__ import annotations
-
 import io
 import itertools
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Under which conditions a run was made: where (summary.place) and on what (environment.json)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

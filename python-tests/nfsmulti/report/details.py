@@ -4,8 +4,6 @@
 A figure that cells.csv has, too, has its name there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from nfsmulti import texts

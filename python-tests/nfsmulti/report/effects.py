@@ -4,8 +4,6 @@
 It is sweep's, whose published figures stand here.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Collection, Mapping, Sequence

@@ -4,18 +4,12 @@
 A repeat of each combination is drawn, of a few: where something went wrong, or else the fastest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from nfsmulti.report import cells, charts, measures
 from nfsmulti.report.answer import labels
 from nfsmulti.report.story import Plot, Section
 from nfsmulti.summary import Cell, Summary
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _FEWEST = 3  # figures, which are a series
 _LONG = 28  # characters of a label
@@ -87,7 +81,7 @@ def _plot(
     return Plot(f"over-time-{what}", caption, figure)
 
 
-def _mark(axes: Axes, label: str, cell: Cell, points: Mapping[int, float]) -> None:
+def _mark(axes: charts.Axes, label: str, cell: Cell, points: Mapping[int, float]) -> None:
     """Mark what went wrong on a cell's line, or below it where that has nothing there."""
     last, lowest = max(points, default=0), min(points.values(), default=0.0)
     for name, places in cell.marks.items():

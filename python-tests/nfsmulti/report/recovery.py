@@ -4,19 +4,14 @@
 In NFSv4 new ones wait for the grace period's end, which may come early if all others are back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from nfsmulti import texts
 from nfsmulti.report import charts
 from nfsmulti.report.story import Plot, Section
+from nfsmulti.report.told import Run
 from nfsmulti.story import Column, Levels
 from nfsmulti.summary import Cell, Restart
-
-if TYPE_CHECKING:
-    from nfsmulti.report.told import Run
 
 _COLUMNS = [
     Column("server away, s", "restart s"),

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """cells.csv: the figures of a run for other programs, a row for each cell and repeat."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io

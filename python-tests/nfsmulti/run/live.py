@@ -5,8 +5,6 @@ Only the engine on this machine, or in a guest, writes it: of fio's own engines,
 nothing is known before they end.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections import Counter, defaultdict

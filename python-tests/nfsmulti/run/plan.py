@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The plan of a run: which cells, in which order, and how long each. Kept to be resumed."""
 
-from __future__ import annotations
-
 import configparser
 import dataclasses
 import itertools
@@ -12,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 from urllib.parse import parse_qs
 
 from nfsmulti import typed
@@ -109,7 +108,7 @@ class Plan:
         write_json(folder / FILE, data)
 
     @classmethod
-    def load(cls, folder: Path) -> Plan:
+    def load(cls, folder: Path) -> Self:
         """Read the plan of a run. Raises HarnessError where there is none that can be followed."""
         file = folder / FILE
         try:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Carries out what waits in a run: place by place, each cell in the plan's order, past failures."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools
@@ -84,7 +82,7 @@ class _Runs:
     place: Target
     engine: Engine
     watcher: Watcher
-    controller: SettingController | None
+    controller: "SettingController | None"
 
     def warm_up(self, waiting: list[PlannedCell]) -> bool:
         """Run each combination once, shortly, for nothing; False where the place serves no more.
@@ -364,7 +362,7 @@ def _boot(
     record: Record,
     name: str,
     place: GuestPlace,
-    stream: ProgressStream,
+    stream: "ProgressStream",
     waiting: Sequence[PlannedCell],
 ) -> str:
     """Run one guest; say why it ended, for the case that this was too early."""

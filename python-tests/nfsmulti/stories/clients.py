@@ -6,8 +6,6 @@ under way, or reads by a clock. Their neighbours are the busy connections of one
 writes.
 """
 
-from __future__ import annotations
-
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig
 from nfsmulti.report import cells, loads, recovery

@@ -10,8 +10,6 @@ capped is the story's AIX client, whose connections do not get beyond a rate of 
 is its Linux client, for which the link alone is the limit.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from nfsmulti import texts

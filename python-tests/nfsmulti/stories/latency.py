@@ -6,8 +6,6 @@ then I/O arrives by a clock of its own, at parts of that peak in a random order.
 file, one below jobfiles/latency or a user's.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -8,8 +8,6 @@ In the lab, on a pool, or (--mounts) in the kernel lab and on mounts of a pool's
 filecreate, filestat and filedelete make one system call at a time in each of 1 to 32 jobs.
 """
 
-from __future__ import annotations
-
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig
 from nfsmulti.report import scaling

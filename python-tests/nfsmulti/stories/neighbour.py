@@ -11,8 +11,6 @@ workload is a set of jobs of one jobfile, which run at once. Further factors, su
 setting, are told side by side: the answer lies in how their levels compare.
 """
 
-from __future__ import annotations
-
 from nfsmulti import texts
 from nfsmulti.report import loads
 from nfsmulti.report.told import Run

@@ -9,8 +9,6 @@ NFS than over the SAN.
 Each cell is one job, whose iodepth is the concurrency: connections alone make the difference.
 """
 
-from __future__ import annotations
-
 from nfsmulti import texts
 from nfsmulti.lab.guest import ADDRESSES, Mount
 from nfsmulti.report.told import Run

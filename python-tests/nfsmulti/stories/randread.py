@@ -9,8 +9,6 @@ mean completion latency; usr 3.7 to 4.7 %, sys 24 to 36 % of a core per job.
 Four jobs read a small file, which the server has in memory: that measures the transport.
 """
 
-from __future__ import annotations
-
 from nfsmulti import texts
 from nfsmulti.lab.guest import Mount
 from nfsmulti.report.told import Run

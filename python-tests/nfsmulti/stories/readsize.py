@@ -4,8 +4,6 @@
 Nothing was published with it. All reads in flight together are 1 MiB, whatever the size of each.
 """
 
-from __future__ import annotations
-
 from nfsmulti.lab import LabConfig
 from nfsmulti.report import scaling
 from nfsmulti.report.measures import CPU

@@ -6,8 +6,6 @@ clear among them, on one connection and on several. Each connection has a job of
 thread's crypto is one core's.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from nfsmulti.lab import Kerberos, LabConfig

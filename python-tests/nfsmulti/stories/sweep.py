@@ -12,8 +12,6 @@ numbers add up to an even one. Each level of a factor then meets each level of t
 often.
 """
 
-from __future__ import annotations
-
 from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.report import effects
 from nfsmulti.report.story import of_parts
