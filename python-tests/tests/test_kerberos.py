@@ -19,7 +19,7 @@ from jobs import Fio
 from nfsmulti.fiorun import Engine, Option
 from nfsmulti.lab import Lab
 from nfsmulti.lab.ganesha import SECRET
-from nfsmulti.lab.kerberos import ENCTYPES, REALM, Kerberos
+from nfsmulti.lab.kerberos import AES256_SHA1, REALM, Kerberos
 from nfsmulti.lab.tls import Certificates
 from nfsmulti.processes import run
 from servers.tls_proxy import TlsProxy
@@ -59,11 +59,11 @@ def test_data_is_what_was_written(client: Client, flavor: str, version: str) -> 
     """Each connection has a context of its own."""
     result = client.well(version, **_VERIFIED, security=flavor)
     assert {line.sec for line in result.stats} == {flavor}
-    assert {(line.enctype, line.contexts) for line in result.stats} == {(ENCTYPES[0], 1)}
+    assert {(line.enctype, line.contexts) for line in result.stats} == {(AES256_SHA1, 1)}
     assert all(line.context_mean_us > 0 for line in result.stats)
     if flavor == "krb5p":  # what krb5 takes for so few calls may be less than the clock tells
         assert sum(line.crypto_ms for line in result.stats) > 0
-    assert f"Kerberos: 4 connections with {flavor} by {ENCTYPES[0]}, 4 contexts" in result.messages
+    assert f"Kerberos: 4 connections with {flavor} by {AES256_SHA1}, 4 contexts" in result.messages
 
 
 def test_two_principals_of_one_keytab(client: Client, kerberos: Lab, tmp_path: Path) -> None:
@@ -79,7 +79,9 @@ def test_two_principals_of_one_keytab(client: Client, kerberos: Lab, tmp_path: P
     assert [line.read_ops for line in result.stats] == [8, 8]
 
 
-@pytest.mark.parametrize("enctype", ENCTYPES[1:])
+@pytest.mark.parametrize("enctype", [
+    "aes128-cts-hmac-sha1-96", "aes256-cts-hmac-sha384-192", "aes128-cts-hmac-sha256-128",
+])  # fmt: skip
 def test_each_encryption_type(local_fio: FioRunner, tmp_path: Path, enctype: str) -> None:
     with realm(Kerberos(enctypes=(enctype,))) as lab:
         result = Client(lab, local_fio, tmp_path)(**_VERIFIED, security="krb5p")

@@ -4,8 +4,6 @@
 Text and page have the one shape of all answers, and show no more than its few rows at once.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import sys
@@ -13,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from pathlib import Path
+from typing import Self
 
 from nfsmulti import texts
 from nfsmulti.errors import HarnessError
@@ -108,7 +107,7 @@ class Comparison:
     ran: str
 
     @classmethod
-    def refused(cls, why: str, scenario: str) -> Comparison:
+    def refused(cls, why: str, scenario: str) -> Self:
         """Return that of two runs which cannot be compared: it has neither sides nor rows."""
         none, line = Side("", "", ""), f"not comparable: {why}"
         return cls(scenario, none, none, (), 0, (), (), Exit.NOT_COMPARABLE, [line], "")
@@ -119,22 +118,12 @@ class Comparison:
         return Exit.UNRELIABLE if self.doubts else self.end
 
     @property
-    def word(self) -> str:
-        """The same in words: "worse"."""
-        return self.exit.name.lower().replace("_", " ")
-
-    @property
     def lines(self) -> list[str]:
         """The verdict with its doubts, which are said last."""
         if not self.doubts:
             return [*self.verdict]
         figures = [f"by the figures alone: {line}" for line in self.verdict]
         return [*figures, *(f"unreliable: {line}" for line in self.doubts)]
-
-    @property
-    def page(self) -> Path:
-        """Where the page lies: beside that of B."""
-        return Path(self.b.run) / PAGE
 
     def furthest(self, most: int) -> list[Row]:
         """Return the rows furthest from 1, and the last, of all cells, in their order."""
@@ -189,7 +178,7 @@ class Comparison:
 
     def text(self) -> str:
         """Return what a terminal shows: the answer first, the verdict last."""
-        ending = [shown(self.page), *(wrapped(line, COLUMNS) for line in self.lines)]
+        ending = [shown(Path(self.b.run) / PAGE), *(wrapped(line, COLUMNS) for line in self.lines)]
         answer = self.answer(self.notes)
         figures = replace(answer, headline="").terminal(COLUMNS)
         sides = f"A: {self.a.text}\nB: {self.b.text}"
@@ -207,7 +196,7 @@ class Comparison:
             "notes": [*self.notes],
             "exit": self.exit,
             "lines": self.lines,
-            "verdict": self.word,
+            "verdict": self.exit.name.lower().replace("_", " "),
         }
         return json.dumps(data, indent="\t")
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a lab exports, and one nfs-ganesha that does: its configuration, its process, its log."""
 
-from __future__ import annotations
-
 import re
 import string
 from collections.abc import Sequence
@@ -150,7 +148,7 @@ class Endpoint:
     mount_port: int  # of NFSv3
 
 
-def _configuration(endpoint: Endpoint, config: LabConfig, recovery: Path, kdc: Kdc | None) -> str:
+def _configuration(endpoint: Endpoint, config: "LabConfig", recovery: Path, kdc: Kdc | None) -> str:
     """Return the text of ganesha-config(8)."""
     fsal, protocols = ("MEM", "4") if config.memory else ("VFS", "3, 4")
     volumes = Path("/") if config.memory else VOLUMES
@@ -202,7 +200,7 @@ class Server(Daemon):
     def __init__(
         self,
         endpoint: Endpoint,
-        config: LabConfig,
+        config: "LabConfig",
         kdc: Kdc | None,
         folder: Path,
         enter: Sequence[str],

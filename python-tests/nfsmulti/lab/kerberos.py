@@ -15,12 +15,6 @@ from nfsmulti.processes import run
 REALM = "NFSMULTI.TEST"
 SERVER_NAME = "server.test"  # every server has a key by this name too, which need not resolve
 AES256_SHA1 = "aes256-cts-hmac-sha1-96"
-ENCTYPES = (
-    AES256_SHA1,
-    "aes128-cts-hmac-sha1-96",
-    "aes256-cts-hmac-sha384-192",
-    "aes128-cts-hmac-sha256-128",
-)
 KERBEROS_FLAVORS = ("krb5", "krb5i", "krb5p")
 PROGRAMS = ("krb5kdc", "kdb5_util", "kadmin.local")
 _SECONDS = 60.0

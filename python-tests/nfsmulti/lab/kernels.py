@@ -4,8 +4,6 @@
 The kernel is unpacked below build/, and not installed.
 """
 
-from __future__ import annotations
-
 import lzma
 import os
 import platform
@@ -15,8 +13,8 @@ import struct
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.paths import BUILD, COMMAND, shown
@@ -77,15 +75,20 @@ _USED = ("usr/sbin/exportfs", "usr/sbin/rpc.mountd", "usr/sbin/tlshd", "usr/bin/
 _ZSTD = bytes.fromhex("28b52ffd")  # RFC 8878, 3.1.1
 
 
-@dataclass(frozen=True)
 class KernelTree:
-    """An unpacked kernel package."""
+    """An unpacked kernel package: QEMU's kernel, uncompressed, and the folder of its modules.
 
-    folder: Path
-    release: str
+    The guest finds `programs` before this machine's.
+    """
+
+    def __init__(self, folder: Path, release: str):
+        self.folder, self.release = folder, release
+        self.image = folder / "boot" / f"vmlinux-{release}"
+        self.modules = folder / "lib/modules" / release
+        self.programs = folder / "programs"
 
     @classmethod
-    def get(cls) -> KernelTree:
+    def get(cls) -> Self:
         """Return the tree, fetched at the first use.
 
         MissingError where it cannot be fetched, HarnessError where it is broken.
@@ -98,21 +101,6 @@ class KernelTree:
         if len(releases) != 1:
             raise _broken(folder, "its modules")
         return cls(folder, releases[0])
-
-    @property
-    def image(self) -> Path:
-        """QEMU's kernel, uncompressed."""
-        return self.folder / "boot" / f"vmlinux-{self.release}"
-
-    @property
-    def modules(self) -> Path:
-        """The folder of its modules."""
-        return self.folder / "lib/modules" / self.release
-
-    @property
-    def programs(self) -> Path:
-        """The folder of programs that the guest finds before this machine's."""
-        return self.folder / "programs"
 
     def modules_for(self, names: Sequence[str]) -> list[Path]:
         """Return the files of modules and of those that they need, in the order of loading."""

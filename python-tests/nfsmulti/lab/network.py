@@ -155,21 +155,11 @@ _SERVER_DEVICE, _CLIENT_DEVICE = "v0", "v1"
 _NETNS = Path("/run/netns")
 
 
-@dataclass(frozen=True)
 class Network:
-    """The pair of namespaces of the lab `id`. Creating one needs root."""
+    """The pair of namespaces of a lab, by their names. Creating one needs root."""
 
-    id: str
-
-    @property
-    def server(self) -> str:
-        """The name of the server's namespace."""
-        return f"nfsmulti-{self.id}-server"
-
-    @property
-    def client(self) -> str:
-        """The name of the client's namespace."""
-        return f"nfsmulti-{self.id}-client"
+    def __init__(self, lab_id: str):
+        self.server, self.client = (f"nfsmulti-{lab_id}-{end}" for end in ("server", "client"))
 
     @staticmethod
     def addresses(count: int) -> list[tuple[str, str]]:
@@ -216,8 +206,9 @@ class Network:
 
     def remove(self) -> None:
         """Remove the names that are there; a namespace ends with its last process."""
-        for entry in list(_NETNS.glob(f"nfsmulti-{self.id}-*")):
-            run(["ip", "netns", "delete", entry.name], timeout=_SECONDS).check()
+        for name in (self.server, self.client):
+            if (_NETNS / name).exists():
+                run(["ip", "netns", "delete", name], timeout=_SECONDS).check()
 
     @staticmethod
     def enter(name: str, root: str = "") -> list[str]:

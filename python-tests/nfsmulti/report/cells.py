@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Cells that belong together, and the figures that are taken of them, one per repeat."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import re
@@ -85,18 +83,15 @@ def by_name(
     Without it they are named by the factors in which they differ, else by all.
     """
     told, groups = varying(found), dict[str, list[Cell]]()
-
-    def by_factors(cell: Cell) -> str:
-        differing = {one: at for one, at in cell.factors.items() if one in told}
-        return text(differing or cell.factors) or cell.id
-
     for cell in found:
-        groups.setdefault((name or by_factors)(cell), []).append(cell)
-    return dict(sorted(groups.items(), key=lambda one: _by_words_and_numbers(one[0])))
+        differing = {one: at for one, at in cell.factors.items() if one in told}
+        own = name(cell) if name else text(differing or cell.factors) or cell.id
+        groups.setdefault(own, []).append(cell)
 
+    def by_words_and_numbers(one: str) -> list[tuple[int, str]]:
+        return [(int(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", one)]
 
-def _by_words_and_numbers(name: str) -> list[tuple[int, str]]:
-    return [(int(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", name)]
+    return {one: groups[one] for one in sorted(groups, key=by_words_and_numbers)}
 
 
 def at(found: Iterable[Cell], levels: Mapping[str, Factor]) -> list[Cell]:

@@ -6,8 +6,6 @@ were not sustained have none, and are part of no figure. Between two points the 
 percentile is taken to rise in a line.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from bisect import bisect_left
@@ -183,14 +181,14 @@ def curves(summary: Summary) -> list[Curve]:
         levels = tuple(pair for pair in cell.factors.items() if pair[0] != FACTOR)
         load = cell.factors.get(FACTOR, PEAK)
         found.setdefault(levels, {}).setdefault(0 if load == PEAK else int(load), []).append(cell)
-    every = sorted(found, key=_order)
+
+    def order(levels: tuple[tuple[str, Factor], ...]) -> tuple[str, list[tuple[bool, Factor]]]:
+        return str(dict(levels).get("workload")), [(isinstance(at, str), at) for _, at in levels]
+
+    every = sorted(found, key=order)
     slo = Slo.parse(summary.place["slo"]) if summary.place.get("slo") else _KNEE
     drawn = [Curve(dict(one), found[one], slo=slo) for one in every]
     return [replace(one, name=name) for one, name in zip(drawn, named(drawn), strict=True)]
-
-
-def _order(levels: tuple[tuple[str, Factor], ...]) -> tuple[str, list[tuple[bool, Factor]]]:
-    return str(dict(levels).get("workload")), [(isinstance(at, str), at) for _, at in levels]
 
 
 def named(every: Sequence[Curve]) -> list[str]:

@@ -4,8 +4,6 @@
 What a page, a terminal or another command tells is one of these, or a mean or ratio of one.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -117,13 +115,14 @@ def _jain(cell: Cell) -> float | None:
     return cell.jain or (jain(cell.paths.values()) if any(cell.paths.values()) else None)
 
 
-def _of_mounts(way: str, name: str) -> Callable[[Cell], Any]:
-    return lambda cell: getattr(cell.mount_calls.get(way), name, None)
+def _of_mounts(way: str, name: str, per: float = 1) -> Take:
+    """Return the same of the calls of mounts; of means in µs `per` 1,000."""
 
+    def taken(cell: Cell) -> float | None:
+        found = getattr(cell.mount_calls.get(way), name, None)
+        return found and found / per
 
-def _mean_of_mounts(way: str, name: str) -> Take:
-    taken = _of_mounts(way, f"{name}_mean_us")
-    return lambda cell: _ms(taken(cell))
+    return taken
 
 
 def _back(part: float) -> Take:
@@ -143,6 +142,7 @@ def _waited(cell: Cell) -> float | None:
     return found.waited_s[-1] if found and 0 < found.new <= len(found.waited_s) else None
 
 
+_PARTS = (("lag", "lag"), ("service", "service"), ("wake_up", "wake-up"))
 # In the order of the columns.
 MEASURES = {one.name: one for one in (
     *_each("MB/s", "bandwidth", lambda found: sum(s.bytes_per_s for s in found) / 1e6 or None),
@@ -183,7 +183,7 @@ MEASURES = {one.name: one for one in (
     *(Measure(f"response p{at} ms", f"response, p{at}", functools.partial(_response, at))
       for at in (50, 99)),
     *(Measure(f"{words} p{at} ms", f"{words}, p{at}", _waits("parts", name, at))
-      for name, words in (("service", "service"), ("wake_up", "wake-up")) for at in (50, 99)),
+      for name, words in _PARTS[1:] for at in (50, 99)),
     Measure("clients served", "clients that are served", _of("clients", "served")),
     Measure("slowest client %", "operations of the slowest client, of the mean of all",
             lambda cell: 100 * cell.clients.slowest if cell.clients else None),
@@ -194,9 +194,8 @@ MEASURES = {one.name: one for one in (
     Measure("new wait s", "restart: until all new clients were served", _waited),
     *(Measure(f"{way} {name}", f"{way} {name} of mounts", take)
       for way in WAYS for name, take in (
-          ("calls", _of_mounts(way, "calls")), ("lag ms", _mean_of_mounts(way, "lag")),
-          ("service ms", _mean_of_mounts(way, "service")),
-          ("wake-up ms", _mean_of_mounts(way, "wake_up")))),
+          ("calls", _of_mounts(way, "calls")),
+          *((f"{words} ms", _of_mounts(way, f"{name}_mean_us", 1000)) for name, words in _PARTS))),
 )}  # fmt: skip
 MB_PER_S, IOPS, P99 = (MEASURES[name] for name in ("MB/s", "IOPS", "p99 ms"))
 JOBS_CPU, MACHINE_CPU, SERVER_CPU = (

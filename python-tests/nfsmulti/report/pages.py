@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The pages of a run: report.md, report.html and plots/."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from markupsafe import Markup, escape
 
@@ -25,9 +23,6 @@ from nfsmulti.story import Story
 from nfsmulti.summary import Cell, Summary
 from nfsmulti.terminal import visible
 from nfsmulti.texts import Table
-
-if TYPE_CHECKING:
-    import jinja2
 
 # Of all that keeps runs, by the names of their folders.
 REPORTS = {
@@ -158,7 +153,18 @@ def _not_measured(summary: Summary, names: Mapping[str, str]) -> list[Section]:
 
 def render(template: str, values: Mapping[str, Any]) -> str:
     """Fill in one of the templates."""
-    return visible(_environment().get_template(template).render(values)).rstrip() + "\n"
+    import jinja2  # which a run does without until its report
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_FOLDER),
+        autoescape=jinja2.select_autoescape(["html.j2"]),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"code": _code, "md": texts.markdown, "fenced": texts.fenced}
+    return visible(environment.get_template(template).render(values)).rstrip() + "\n"
 
 
 def page(
@@ -212,21 +218,6 @@ def _troubles(summary: Summary, names: Mapping[str, str]) -> list[Section]:
         if rows:
             sections.append(Section(title, tables=[table], folded=True))
     return sections
-
-
-def _environment() -> jinja2.Environment:
-    import jinja2  # which a run does without until its report
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_FOLDER),
-        autoescape=jinja2.select_autoescape(["html.j2"]),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters |= {"code": _code, "md": texts.markdown, "fenced": texts.fenced}
-    return environment
 
 
 def _code(text: str) -> Markup:

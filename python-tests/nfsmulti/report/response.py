@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a run of latency tells: how far each configuration is good, and where the time went."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import itertools
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from nfsmulti import texts
 from nfsmulti.report import cells, charts, loads, measures
@@ -21,9 +18,6 @@ from nfsmulti.stats import Sample, mean_us, merged
 from nfsmulti.summary import Cell, Summary
 from nfsmulti.texts import MISSING, Table
 from nfsmulti.units import Slo
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _PERCENTS = (50, 99, 99.9)
 _MOST_LINES, _MOST_WORDS = 6, 25
@@ -53,6 +47,7 @@ def tell(summary: Summary) -> Told:
     groups = [list(those) for _, those in itertools.groupby(every, lambda one: one.workload)]
     best = _best(groups[0])
     table = _loads_table(best, short=True) if len(every) == 1 else _table(groups)
+    full = [f"{one.name or 'There'}: {one.full}." for one in every if one.full]
     return Told(
         answer=Answer(
             f"{groups[0][0].workload}: " * (len(groups) > 1) + _headline(groups[0]),
@@ -61,7 +56,7 @@ def tell(summary: Summary) -> Told:
         ),
         sections=[
             Section("Plots", plots=[*map(_curve_plot, groups), *_parts_plot(best)]),
-            Section("Where the time went", points=_where(every)),
+            Section("Where the time went", points=[*filter(None, map(_whose, every)), *full]),
             Section("Every load", tables=[*map(_loads_table, every)], folded=True),
         ],
         reading=[_READING, *([_SPLIT] if cells.parts(best.held) else []), *loads.RULES],
@@ -208,10 +203,15 @@ def _caveats(every: Sequence[Curve], table: Table) -> list[str]:
     apart = [one.name or "The run" for one in every if one.limit and one.limit.met and not one.good]
     whose = "".join(apart) if len(apart) < 2 else f"{len(apart)} of {len(every)} configurations"
     own, words = max(cells.whose(one.held) for one in every)
+    over = [(one.over_at_once, one) for one in every if one.slo.given and one.over_at_once]
     unsure = len(every) > 1 and any("?" in row[-1] for row in table.rows)
     return [
         *[f"{whose}: no figure, since {_APART}."] * bool(apart),
-        *_too_much(every),
+        *[  # how far it is good is then a guess
+            f"Over the limit already at {curve.loads[0]} %, in up to {many} of {len(curve.points)}"
+            " repeats: offer less."
+            for many, curve in sorted(over, key=lambda pair: -pair[0])[:1]
+        ],
         *_late(every),
         *[f"Not the server's alone: {words}."] * (own > _DOUBTFUL),
         *[texts.MAY_BE_ONE] * unsure,
@@ -239,22 +239,6 @@ def _late(every: Sequence[Curve]) -> list[str]:
     ]
 
 
-def _too_much(every: Sequence[Curve]) -> list[str]:
-    """Warn where the lowest load was over the limit: how far it is good is then a guess."""
-    found = [(one.over_at_once, one) for one in every if one.slo.given and one.over_at_once]
-    return [
-        f"Over the limit already at {curve.loads[0]} %, in up to {many} of {len(curve.points)}"
-        " repeats: offer less."
-        for many, curve in sorted(found, key=lambda pair: -pair[0])[:1]
-    ]
-
-
-def _where(every: Sequence[Curve]) -> list[str]:
-    """Say whose the latency is within each limit, and what is full there."""
-    full = [f"{one.name or 'There'}: {one.full}." for one in every if one.full]
-    return [*filter(None, map(_whose, every)), *full]
-
-
 def _whose(curve: Curve) -> str:
     """Say whose the latency within the limit is, and what stamps cannot tell apart."""
     _, said = cells.whose(curve.held)
@@ -278,7 +262,7 @@ def _curve_plot(group: Sequence[Curve]) -> Plot:
     if len(group) == 1:
         lines = {f"p{at:g}": _points(group[0], _response(at)) for at in _PERCENTS}
 
-    def scale(axes: Axes) -> None:
+    def scale(axes: charts.Axes) -> None:
         _cross_lost(axes, shown)
         _fit(axes, lines, slo)
 
@@ -291,7 +275,7 @@ def _curve_plot(group: Sequence[Curve]) -> Plot:
     return Plot(f"response {group[0].workload}", caption, figure)
 
 
-def _cross_lost(axes: Axes, group: Sequence[Curve]) -> None:
+def _cross_lost(axes: charts.Axes, group: Sequence[Curve]) -> None:
     """Mark at the top which rates were reached where a load was not sustained."""
     said = "not sustained"
     for number, one in enumerate(group):
@@ -305,7 +289,7 @@ def _cross_lost(axes: Axes, group: Sequence[Curve]) -> None:
             said = ""
 
 
-def _fit(axes: Axes, lines: _Lines, slo: Slo | None = None) -> None:
+def _fit(axes: charts.Axes, lines: _Lines, slo: Slo | None = None) -> None:
     """Let the axes hold all repeats, and the limit."""
     axes.set_xlim(0, 1.05 * axes.get_xlim()[1])
     charts.few_ticks(axes)

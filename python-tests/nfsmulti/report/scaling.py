@@ -6,8 +6,6 @@ by repeat, end below 1.1 times; it is not where one of them begins above that. T
 smallest count that is enough, with none below it that could be.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -137,25 +135,17 @@ def knee(curve: Curve) -> Knee:
         return Knee(End.SINGLE, counts[0], counts[0])
     possible: list[int] = []  # of those that have been seen
     for fewer in counts[:-1]:
-        enough = _enough(curve, fewer)
-        if enough:
+        gains = [curve.gain(more, fewer) for more in counts if more > fewer]
+        more = [gain.above(GAIN) if gain else None for gain in gains]
+        if not {True, None} & {*more}:  # it is enough
             end = End.UNTOLD if possible else End.KNEE
             return Knee(end, fewer, min([*possible, fewer]))
-        if enough is None:
+        if True not in more:
             possible.append(fewer)
         else:  # nor is one that gives no more than this
             possible = [one for one in possible if curve.mean(one) > curve.mean(fewer)]
     last = counts[-1]
     return Knee(End.UNTOLD, last, possible[0]) if possible else Knee(End.RISING, last, last)
-
-
-def _enough(curve: Curve, count: int) -> bool | None:
-    """Tell whether no larger count gives more; None where that is inconclusive."""
-    gains = [curve.gain(more, count) for more in curve.counts if more > count]
-    more = [gain.above(GAIN) if gain else None for gain in gains]
-    if True in more:
-        return False
-    return None if None in more else True
 
 
 def limit(curve: Curve, count: int) -> str:

@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """One report for every story: its tables, plots, published figures and findings, from its data."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
 
 from nfsmulti import texts
 from nfsmulti.report import cells, charts, conditions, measures, scaling
 from nfsmulti.report import story as page
-from nfsmulti.report.answer import MOST_ROWS, Answer, discards, extent, fewest, served, varying
+from nfsmulti.report.answer import MOST_ROWS, Answer, extent, fewest, served, varying
 from nfsmulti.report.measures import CPU, Measure, Take
 from nfsmulti.report.scaling import Curve
 from nfsmulti.report.story import Plot, Section, Told
@@ -34,9 +31,6 @@ from nfsmulti.story import (
 from nfsmulti.summary import Cell, Summary
 from nfsmulti.summary import Factor as Level
 from nfsmulti.texts import MISSING, Table
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
@@ -71,11 +65,6 @@ class Run:
     def own(self) -> bool:
         """Whether a pool of the user was measured, and no lab."""
         return self.summary.place.get("kind") == "pool"
-
-    @property
-    def discards(self) -> bool:
-        """Whether all cells read with discard=1."""
-        return discards(self.summary)
 
     @property
     def hosts(self) -> str:
@@ -199,10 +188,6 @@ class Run:
         ]
         return f"{', '.join(figures)}: {words}; only that was measured."
 
-    def judged(self, claim: Claim) -> page.Judged:
-        """Return the verdict on a claim."""
-        return finding(self, claim).judged
-
     def varying(self, factors: Iterable[str]) -> list[str]:
         """Return the factors of which several levels were measured; else the first."""
         return [one for one in factors if len(self.levels(one)) > 1] or [*factors][:1]
@@ -217,10 +202,6 @@ class Run:
         if links := self.summary.place.get("links"):
             return int(sum(links.values()))
         return conditions.link(self.summary, str(levels.get(self.story.place)))
-
-    def full_link(self, place: str, rate: float) -> str:
-        """Say that a place's link is full where `rate`, in MB/s, takes nine tenths of it, or ""."""
-        return conditions.full_link(self.summary, place, rate)
 
     def curve(self, along: str, levels: Levels, measure: str = "MB/s") -> Curve:
         """Return what was measured along a factor that counts."""
@@ -410,7 +391,7 @@ def _lines(run: Run, shown: Lines, panel: Levels, measure: str) -> Plot | None:
     samples = {each: curve.samples(take) for each, curve in named.items()}
     drawn = {each: [(at, one) for at, one in of.items() if one] for each, of in samples.items()}
 
-    def scale(axes: Axes) -> None:
+    def scale(axes: charts.Axes) -> None:
         ticks = sorted({at for of in samples.values() for at in of})
         charts.at_ticks(axes, ticks, doublings=shown.doublings)
         if shown.ideal:
@@ -431,7 +412,7 @@ def _over(run: Run, curve: Curve, x: str, y: str) -> dict[int, tuple[float, floa
     }
 
 
-def _ideal(axes: Axes, drawn: Mapping[str, Sequence[tuple[int, Sample]]]) -> None:
+def _ideal(axes: charts.Axes, drawn: Mapping[str, Sequence[tuple[int, Sample]]]) -> None:
     """Dot as many times what one does, as far as the plot goes."""
     most = charts.ROOM * max(charts.highest(one) for line in drawn.values() for _, one in line)
     for number, (name, line) in enumerate(drawn.items()):
@@ -469,7 +450,7 @@ def _percentiles(run: Run, shown: Percentiles) -> Plot:
         if (there := run.at(at))
     }
 
-    def scale(axes: Axes) -> None:
+    def scale(axes: charts.Axes) -> None:
         told = shown.percents[: max(map(len, named.values()), default=0)]
         axes.set_xticks(range(len(told)), [f"{percent:g}" for percent in told])
         charts.logarithmic_y(axes)

@@ -55,7 +55,9 @@ def run(scenario: str, more: Sequence[str], **values: Any) -> None:
     _check(given)
     folder = given["results"]
     if "resume" in given:
-        record = start.resumed(folder, _folder(more), scenario)
+        if len(more) > 1:
+            raise HarnessError("--resume continues one run: name its scenario and its folder")
+        record = start.resumed(folder, Path(more[0]) if more else None, scenario)
     else:
         one, place = start.planned(_request(scenario, more, given), scenario)
         if one.pool:
@@ -160,13 +162,6 @@ def _workloads(scenario: str, given: tuple[str, ...]) -> tuple[str, ...]:
     if not {*given} <= {*known} or (len(given) > 1 and scenario not in _WORKLOADS):
         raise HarnessError(f"--workload {','.join(given)}: give {' or '.join(known)}")
     return given
-
-
-def _folder(words: Sequence[str]) -> Path | None:
-    """Return the folder that --resume was given."""
-    if len(words) > 1:
-        raise HarnessError("--resume continues one run: name its scenario and its folder")
-    return Path(words[0]) if words else None
 
 
 def _tell(one: plan.Plan, place: dict[str, Any], *, as_json: bool) -> None:

@@ -2,7 +2,7 @@
 """What a run will need of a user's servers, and whether they can give it, before its first cell."""
 
 import itertools
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from nfsmulti import doctor, export
@@ -101,14 +101,10 @@ def reach(plan: Plan, place: OnPool) -> tuple[str, list[PathInfo]]:
     by_pool = [planned.spec for planned in plan.cells if planned.spec.client == "pool"]
     sure = dict.fromkeys(place.as_asked(spec) for spec in by_pool if not spec.optional)
     perhaps = dict.fromkeys(place.as_asked(spec) for spec in by_pool if spec.optional)
-    pools = [*sure, *_first_that_works(perhaps)] or [plan.pool or ""]
+    works = (pool for pool in perhaps if not any(path.error for path in export.info(pool)))
+    first = itertools.islice(itertools.chain(works, perhaps), 1)  # where none works, of all
+    pools = [*sure, *first] or [plan.pool or ""]
     return pools[0], [path for pool in pools for path in doctor.usable(pool)]
-
-
-def _first_that_works(pools: Collection[str]) -> list[str]:
-    """Return the first of pools whose paths can be used; the first of all where none can."""
-    works = (pool for pool in pools if not any(path.error for path in export.info(pool)))
-    return [*itertools.islice(itertools.chain(works, pools), 1)]
 
 
 def _check_path(path: PathInfo, wanted: Needs) -> None:

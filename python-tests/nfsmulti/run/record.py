@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a run writes down, summary.json and environment.json, whole at any time; and its bar."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib
@@ -12,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import psutil
 from rich.console import Console
@@ -43,7 +41,7 @@ class Record:
         self.answer = ""
 
     @classmethod
-    def begin(cls, folder: Path, plan: Plan, place: dict[str, Any]) -> Record:
+    def begin(cls, folder: Path, plan: Plan, place: dict[str, Any]) -> Self:
         """Make the folder of a new run, in which every cell waits; `place` is the summary's."""
         folder.mkdir(parents=True, exist_ok=True)
         plan.save(folder)
@@ -52,7 +50,7 @@ class Record:
         return cls(folder, plan, summary)
 
     @classmethod
-    def resume(cls, folder: Path) -> Record:
+    def resume(cls, folder: Path) -> Self:
         """Take up a run where it stopped. Raises HarnessError where there is none.
 
         What lies in its cells' folders is removed, and written: none may lead elsewhere.
@@ -379,21 +377,18 @@ def said(cell: Cell) -> str:
     """Say in a few words what became of a cell."""
     if cell.status in ("failed", "skipped"):
         return f"{cell.status.upper()}: {cell.why}"
-    sides = [_rates(cell, way) for way in measures.WAYS if measures.sides(cell, way)]
+    sides = []
+    for way in (one for one in measures.WAYS if measures.sides(cell, one)):
+        whose = f"{way} " if len(measures.sides(cell)) > 1 else ""
+        names = f"{whose}MB/s", f"{whose}IOPS"
+        of_data, iops = (number(measures.MEASURES[name](cell)) for name in names)
+        data = f"{way} {of_data} MB/s, {iops} IOPS"  # which operations of metadata do not move
+        sides.append(f"{iops} operations/s" if "operation" in cell.factors else data)
     if cell.arrivals and not cell.arrivals.sustained:
         sides.append(f"not sustained: {number(cell.arrivals.offered)} IOPS were offered")
     if cell.server_why:
         sides.append(f"no figures of the server: {cell.server_why}")
     return "; ".join(sides)
-
-
-def _rates(cell: Cell, way: str) -> str:
-    """Say how much a cell has read, or written; operations of metadata move no data."""
-    whose = f"{way} " if len(measures.sides(cell)) > 1 else ""
-    of_data, iops = (number(measures.MEASURES[f"{whose}{unit}"](cell)) for unit in ("MB/s", "IOPS"))
-    if "operation" in cell.factors:
-        return f"{iops} operations/s"
-    return f"{way} {of_data} MB/s, {iops} IOPS"
 
 
 def _seconds_of(cell: PlannedCell, guests: set[str]) -> float:

@@ -61,9 +61,15 @@ class Request:
 def planned(request: Request, name: str) -> tuple[Plan, dict[str, Any]]:
     """Plan a run of the scenario `name`, and write nothing; gives its summary's place, too.
 
-    Raises HarnessError.
+    Raises HarnessError where it cannot run as it was asked for.
     """
-    scenario = _scenario(request, name)
+    if not re.fullmatch(r"[\w.-]*", request.label):
+        raise HarnessError(f"--label '{request.label}': use letters, digits, '-', '_' and '.'")
+    if request.pool:
+        check_choice(request.choice, request.hosts)
+    if name in _HERE_ALONE and request.hosts:
+        raise HarnessError(f"{name} runs on this machine only: leave out --hosts")
+    scenario = SCENARIOS[name]
     scale = Scale(request.quick, _cell_seconds(), request.choice)
     specs, left_out = _specs(scenario, request, scale)
     repeats = request.repeat or (scenario.quick_repeats if request.quick else scenario.repeats)
@@ -108,17 +114,6 @@ def begin(results: Path, plan: Plan, place: dict[str, Any]) -> Record:
         write_whole(record.folder / config.FILE, config_text)
     write_machine(record.folder)
     return record
-
-
-def _scenario(request: Request, name: str) -> Story:
-    """Return the scenario. Raises HarnessError where it cannot run as it was asked for."""
-    if not re.fullmatch(r"[\w.-]*", request.label):
-        raise HarnessError(f"--label '{request.label}': use letters, digits, '-', '_' and '.'")
-    if request.pool:
-        check_choice(request.choice, request.hosts)
-    if name in _HERE_ALONE and request.hosts:
-        raise HarnessError(f"{name} runs on this machine only: leave out --hosts")
-    return SCENARIOS[name]
 
 
 def resumed(results: Path, given: Path | None, name: str) -> Record:

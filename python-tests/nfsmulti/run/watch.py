@@ -8,8 +8,7 @@ down. What the processors work right before a cell is other programs' work, whic
 from the cell's own later.
 """
 
-from __future__ import annotations
-
+import contextlib
 import os
 import shlex
 import threading
@@ -128,19 +127,14 @@ def of_processes(pids: Callable[[], Iterable[int]]) -> Ask:
     def ask() -> str:
         text = local()
         had = sum(map(int, text.split("\n", 1)[0].split()[1:9]))
-        busy = sum(map(_ticks, pids()))
+        busy = 0
+        for pid in pids():  # with the threads that have ended, too
+            with contextlib.suppress(OSError):
+                stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2]
+                busy += sum(map(int, stat.split()[11:13]))
         return f"cpu {busy} 0 0 {had - busy} 0 0 0 0\n{text.partition(chr(10))[2]}"
 
     return ask
-
-
-def _ticks(pid: int) -> int:
-    """Return the clock ticks of a process and of its threads, those that have ended too."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return 0
-    return sum(map(int, stat.rpartition(")")[2].split()[11:13]))
 
 
 def by_command(command: str) -> Ask:
@@ -184,7 +178,7 @@ class Sample:
     cached: int
 
     @classmethod
-    def of(cls, text: str, cpus: Collection[int] | None = None) -> Sample:
+    def of(cls, text: str, cpus: Collection[int] | None = None) -> Self:
         """Read both files. Raises HarnessError."""
         uptime = _uptime()
         lines = {words[0]: words for line in text.splitlines() if (words := line.split())}

@@ -6,10 +6,8 @@ In the lab a connection has a cap and four fill the link (capped), or nothing is
 processors are what ends it (uncapped). RDMA and kernel mounts need the kernel lab (guest).
 """
 
-from __future__ import annotations
-
 from nfsmulti.lab import LabConfig, Limits
-from nfsmulti.report import scaling
+from nfsmulti.report import answer, scaling
 from nfsmulti.report.told import Run
 from nfsmulti.scenario import PLAIN_WORKLOADS, CellSpec, GuestPlace
 from nfsmulti.story import At, Factor, Knees, Levels, Lines, Page, Story
@@ -85,7 +83,7 @@ def headline(run: Run) -> str:
 def caveats(run: Run) -> list[str]:
     """Say of reads over TCP whether this client is the limit."""
     reads = [one for one in run.curves("nconnect") if {"tcp", "64k-read"} <= {*one.levels.values()}]
-    return scaling.of_client(reads, discards=run.discards)
+    return scaling.of_client(reads, discards=answer.discards(run.summary))
 
 
 def plots(run: Run) -> list[Lines]:

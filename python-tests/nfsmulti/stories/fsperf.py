@@ -10,12 +10,11 @@ The lab has a tenth of the story's limits, 9.4 Gbit/s for the link and 6.2 Gbit/
 which any machine carries. An emulated processor is far from that: the guest has an eightieth.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.lab.guest import Mount
+from nfsmulti.report import conditions
 from nfsmulti.report.told import Run
 from nfsmulti.scenario import CellSpec, GuestPlace
 from nfsmulti.story import At, Beside, Claim, Ends, Factor, Levels, Lines, Page, Story
@@ -155,7 +154,7 @@ def headline(run: Run) -> str:
         enough = min([*none, enough])
         if not (gain := curve.gain(enough, 1)):
             continue
-        full = run.full_link(_place(client), curve.mean(enough))
+        full = conditions.full_link(run.summary, _place(client), curve.mean(enough))
         words = f"{curve.text(enough)} over {enough} paths, {gain.value:.2f} times 1 path"
         return f"{words} ({run.words({'client': client})}){more}{full}."
     return run.incomplete("one path and several")

@@ -11,11 +11,9 @@ connection of its own. The file has twice the client's memory: its page cache ca
 NFS. A sequential thread has its own part of the file, round and round.
 """
 
-from __future__ import annotations
-
 from nfsmulti import texts
 from nfsmulti.lab.guest import Mount
-from nfsmulti.report.told import Run
+from nfsmulti.report.told import Run, finding
 from nfsmulti.scenario import CellSpec, GuestPlace
 from nfsmulti.story import At, Claim, Column, Factor, Grid, Levels, Lines, Page, Story
 
@@ -139,7 +137,8 @@ def headline(run: Run) -> str:
         return run.incomplete("concurrent and other I/O")
     words = f"{texts.several(told)} I/O: concurrent, {most} threads"
     if not run.own:  # a user's page does not show what was published
-        words += f"; the published large gain is {run.judged(_large(run, 'buffered')).verdict}"
+        verdict = finding(run, _large(run, "buffered")).judged.verdict
+        words += f"; the published large gain is {verdict}"
     return f"{words}."
 
 
