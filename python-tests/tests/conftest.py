@@ -28,17 +28,7 @@ from nfsmulti import machine, paths
 from nfsmulti.__main__ import carry_out
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine, FioProcess, FioReport, FioResult, Option
-from nfsmulti.lab import (
-    EXPORT,
-    PRIVILEGED,
-    READ_ONLY,
-    SECRET,
-    SMALL,
-    SQUASHED,
-    Kerberos,
-    Lab,
-    LabConfig,
-)
+from nfsmulti.lab import EXPORT, READ_ONLY, SECRET, Export, Kerberos, Lab, LabConfig
 from nfsmulti.machine import versions
 from nfsmulti.processes import Completed, find, run
 from testrun import variant
@@ -203,7 +193,8 @@ def engine(build_dir: Path, sanitized: bool) -> Engine:
 @pytest.fixture(scope="session")
 def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
     """Yield a lab for the whole session: 4 addresses, a server each, no limits, all exports."""
-    exports = (EXPORT, READ_ONLY, SQUASHED, PRIVILEGED, SMALL)
+    own = Export("squashed", squash="root_squash"), Export("privileged", privileged=True)
+    exports = (EXPORT, READ_ONLY, *own, Export("small", size="4m"))
     with _kept_up(LabConfig(addresses=4, ipv6=True, exports=exports), request.session) as running:
         yield running
 

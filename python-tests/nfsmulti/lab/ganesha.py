@@ -125,9 +125,6 @@ class Export:
 
 EXPORT = Export(MAIN_VOLUME)
 READ_ONLY = Export("ro", access="RO")
-SQUASHED = Export("squashed", squash="root_squash")
-PRIVILEGED = Export("privileged", privileged=True)
-SMALL = Export("small", size="4m")
 SECRET = Export("secret", sec=KERBEROS_FLAVORS)
 
 
