@@ -604,7 +604,7 @@ def test_commands_import_no_more_python_packages_than_are_asked_for() -> None:
     }
     lacks = "import sys; sys.modules.update(dict.fromkeys(['xdrlib3', 'cffi', 'pytest']))"
     for words in (
-        ["-S", "-c", "import nfsmulti.doctor, nfsmulti.run.clean, nfsmulti.lab.commands"],
+        ["-S", "-c", "import nfsmulti.doctor, nfsmulti.run.directory, nfsmulti.lab.commands"],
         ["-c", f"{lacks}; import {', '.join(sorted(called))}"],
     ):
         env = {"PYTHONPATH": str(PYTHON_TESTS)}

@@ -5,8 +5,8 @@ Two equal runs pass: every cell is a test, and so is the geometric mean over all
 alone, one in twenty of them would differ. So B is worse only where a test is significant after
 Holm's correction over all of them, and the change is larger than the threshold.
 
-pairs.py says which cells belong together, reliability.py whether the machines allow a verdict,
-forms.py how it is written.
+pairs.py says which cells belong together, and whether the machines allow a verdict, forms.py how it
+is written.
 """
 
 import dataclasses
@@ -21,8 +21,16 @@ from typing import NoReturn
 from nfsmulti import kept, typed
 from nfsmulti.errors import HarnessError
 from nfsmulti.kept.forms import SIGNIFICANT, TOGETHER, Comparison, Exit, Row, Side, largest
-from nfsmulti.kept.pairs import Pair, lost, pairs, unmatched, why_not
-from nfsmulti.kept.reliability import doubts, purposes, refuse_unknown
+from nfsmulti.kept.pairs import (
+    Pair,
+    doubts,
+    lost,
+    pairs,
+    purposes,
+    refuse_unknown,
+    unmatched,
+    why_not,
+)
 from nfsmulti.report import conditions, loads, measures
 from nfsmulti.report.answer import ran
 from nfsmulti.stats import FEWEST, Ratio, Sample, by_repeat, holm
