@@ -377,10 +377,12 @@ def _restarted(*restarts: Restart, clients: int = 300) -> Summary:
 
 def _clients() -> dict[str, Summary]:
     alone = reference("clients")
-    lost, held = (
-        changed(alone, arrivals=Arrivals(100, 90, sustained=one), factors={"rate": 90})
-        for one in (False, True)
-    )
+
+    def arrived(cell: Cell) -> Arrivals:
+        return Arrivals(100, 90 if cell.repeat == 2 else 95, sustained=False)
+
+    lost = changed(alone, arrivals=arrived, factors={"rate": 90})
+    held = changed(lost, arrivals=part("arrivals", sustained=True))
     not_held = {"arrivals": Arrivals(100, 90, sustained=False)}
     held = changed(held, read=part("read", response={"7000000": 999}))
     reset = "10.0.0.1:/vol1: connection lost with 1 calls outstanding (Connection reset by peer)"
@@ -414,7 +416,7 @@ def _restarts() -> dict[str, Summary]:
     return {
         "drawn: absent clients are why new ones waited": _restarted(but(back_s=last_late)),
         "they are not where these did not wait in a repeat": _restarted(
-            held_up, but(waited_s=[0.1] * 2), held_up
+            held_up, but(waited_s=[0.1, 15.6]), held_up
         ),
         "nor where one that was known did not return either": _restarted(
             held_up, but(back_s=[3.0] * 299), held_up
@@ -523,7 +525,8 @@ def _odd_knee() -> Summary:
 
 # --- connections ---
 
-_LINK = {"kind": "pool", "pool": "nas", "limits": {}, "links": {"eth0": 9_400_000_000}}
+_BOTH = {"eth0": 4_400_000_000, "eth1": 5_000_000_000}
+_LINK = {"kind": "pool", "pool": "nas", "limits": {}, "links": _BOTH}
 _POOL = {"kind": "pool", "pool": "nas", "limits": {}}
 _FLAT = dict.fromkeys((1, 2, 4, 8), 400e6)
 

@@ -225,11 +225,14 @@ def test_a_stall_at_the_end_has_not_settled(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_page_counts_the_cells_that_have_not_settled(times: int) -> None:
-    """And those that an earlier version ran longer for that."""
+    """And those that an earlier version ran longer for that; of other hosts nothing is known."""
     run = made_runs.dd()
-    one, *others = run.cells
+    one, remote, unlogged, *others = run.cells
+    remote = dataclasses.replace(remote, settled=None, over_time=[1.0, 2.0])
+    unlogged = dataclasses.replace(unlogged, settled=False)
     unsettled = dataclasses.replace(one, settled=False, times=times, over_time=[1.0, 2.0])
-    text = made_runs.report_of(dataclasses.replace(run, cells=[unsettled, *others]))
+    cells = [unsettled, remote, unlogged, *others]
+    text = made_runs.report_of(dataclasses.replace(run, cells=cells))
     which = f"1 of {len(run.done)}: those with"
     assert f"| run | did not settle | {which} `settled` False in cells.csv:" in text
     assert (f"| run | lengthened | {which} `times` above 1" in text) is (times > 1)

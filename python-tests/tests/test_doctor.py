@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import socket
 import sys
 from dataclasses import dataclass
@@ -388,6 +389,24 @@ def test_a_device_may_not_know_its_rate(
     """In bit/s, of Mbit/s; a virtual machine's often tells -1."""
     monkeypatch.setattr(Path, "read_text", lambda _: speed)
     assert machine.device("127.0.0.1") == (("lo", rate) if rate else None)
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "remedy"),
+    [
+        (1024, 1024, None),
+        (1023, 1024, "ulimit -n 1024"),
+        (256, resource.RLIM_INFINITY, "ulimit -n 1024"),
+        (256, 1023, "raise 'nofile' in /etc/security/limits.conf"),
+    ],
+)
+def test_who_may_open_few_files_is_told_what_allows_more(
+    soft: int, hard: int, remedy: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
+    found = machine._files()
+    assert found.what.startswith(f"{soft} open files")
+    assert found.remedy == remedy
 
 
 # --- which security flavors an export takes ---

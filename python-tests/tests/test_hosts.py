@@ -15,7 +15,7 @@ from conftest import call_harness, run_harness, started_lab
 from engine_helpers import eventually
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import Engine, FioReport
+from nfsmulti.fiorun import Engine, FioReport, FioResult
 from nfsmulti.hosts import PORT, Host, RemoteFio, job_text, parse_hosts
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.processes import Process
@@ -122,6 +122,30 @@ def test_jobs_name_their_host_as_the_run_does() -> None:
     job = {"jobname": "a", "read": side, "write": side, "usr_cpu": 0, "sys_cpu": 0}
     jobs = [{**job, "hostname": "::1", "port": 9}, {**job, "hostname": "b", "port": 8765}, job]
     assert [row.host for row in job_rows(FioReport({"jobs": jobs}))] == ["[::1]:9", "b", ""]
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "error", "status", "trouble"),
+    [
+        ("a", 9, 0, 0, ""),
+        ("a", 8765, 0, 0, "a:9: "),
+        ("b", 9, 0, 0, "a:9: "),
+        ("a", 9, 5, 0, "a:9: "),
+        ("a", 9, 0, 1, "a: "),
+        ("a", 9, 0, None, "a: fio did not end in time"),
+    ],
+)
+def test_each_host_must_have_done_its_part(
+    host: str, port: int, error: int, status: int | None, trouble: str
+) -> None:
+    """Two of one machine differ in the port alone."""
+    jobs = [{"hostname": "a", "port": 8765, "error": 0}]
+    jobs += [{"hostname": host, "port": port, "error": error}]
+    result = FioResult([], status, 1.0, "", "", FioReport({"jobs": jobs}), [], Path())
+    remote = RemoteFio(parse_hosts("a,a:9"), Engine(Path("/e.so")))
+    with pytest.raises(HarnessError) if trouble else contextlib.nullcontext() as raised:
+        remote.check_complete(result)
+    assert not raised or str(raised.value).startswith(trouble)
 
 
 # --- runs ---

@@ -261,10 +261,11 @@ def test_where_no_lab_is_there_is_nothing_to_stop(
     assert capsys.readouterr().out == "no lab is running\n"
 
 
-def test_run_gives_the_commands_status(lab: Lab) -> None:
-    argv = ["lab", "run", "--local", "--addresses", "1", "--", "sh", "-c", "echo $POOL; exit 7"]
+@pytest.mark.parametrize(("end", "status"), [("exit 7", 7), ("kill -TERM $$", 128 + 15)])
+def test_run_gives_the_commands_status(lab: Lab, end: str, status: int) -> None:
+    argv = ["lab", "run", "--local", "--addresses", "1", "--", "sh", "-c", f"echo $POOL; {end}"]
     done = run_harness(*argv)
-    assert done.status == 7
+    assert done.status == status
     assert done.stdout.startswith("nfs://127.0.0.1/export?")
 
 
@@ -347,3 +348,22 @@ def test_bad_options() -> None:
     limits = Limits(link="1gbit", per_address="1gbit", assured="1gbit")
     with pytest.raises(HarnessError, match="assure at most 250mbit"):
         limits.commands("v0", "src", Network.addresses(4))
+
+
+@pytest.mark.parametrize(
+    ("words", "link", "assured"),
+    [
+        ({}, "3000", "1000"),
+        ({"assured": "400mbit"}, "3000", "400"),
+        ({"link": "1500mbit"}, "1500", "500"),
+        ({"link": "6gbit", "assured": "2gbit"}, "6000", "2000"),
+    ],
+)
+def test_a_capped_address_has_its_share_of_the_link(
+    words: dict[str, str], link: str, assured: str
+) -> None:
+    """Without a link's limit of all caps."""
+    lines = Limits(per_address="1gbit", **words).commands("v0", "dst", Network.addresses(3))
+    form = r"classid (\S+) htb rate (\d+)000000bit ceil (\d+)000000bit"
+    each = [(flow, assured, "1000") for flow in ("1:10", "1:11", "1:12")]
+    assert re.findall(form, "\n".join(lines)) == [("1:1", link, link), *each]

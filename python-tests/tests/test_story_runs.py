@@ -20,7 +20,7 @@ from run_helpers import QUIET, REPORT, begun, made_record, staged_fio
 
 from nfsmulti import export, machine
 from nfsmulti.errors import HarnessError
-from nfsmulti.export import Usage
+from nfsmulti.export import PathInfo, Usage
 from nfsmulti.fiorun import ConnectionStats, Engine, FioReport
 from nfsmulti.kept.pairs import why_not
 from nfsmulti.lab import Lab
@@ -494,6 +494,19 @@ def test_the_runs_directory_is_made_by_what_the_server_has(tmp_path: Path) -> No
     assert len(said) == 1
     with pytest.raises(HarnessError, match="refused"):
         preflight.check(record.plan, place, said.append)
+
+
+def test_room_must_be_for_what_is_made_however_slow_the_server_is() -> None:
+    wanted = preflight.Needs(bytes=1000, entries=20, certain=10)
+    there = PathInfo("a", "3", "tcp", bytes_available=1000, files_available=10)
+    preflight._check_path(there, wanted)
+    for less, said in (
+        ({"bytes_available": 999}, "needs 1.0 kB, and 999 bytes are free"),
+        ({"files_available": 9}, "makes 10 files, and there is room for 9"),
+        ({"may_write": False}, "this user may make none there"),
+    ):
+        with pytest.raises(HarnessError, match=said):
+            preflight._check_path(dataclasses.replace(there, **less), wanted)  # type: ignore[arg-type]
 
 
 def test_a_server_that_has_nothing_of_it_fails_the_run(tmp_path: Path) -> None:
