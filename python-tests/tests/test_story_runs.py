@@ -506,7 +506,7 @@ def test_room_must_be_for_what_is_made_however_slow_the_server_is() -> None:
         ({"may_write": False}, "this user may make none there"),
     ):
         with pytest.raises(HarnessError, match=said):
-            preflight._check_path(dataclasses.replace(there, **less), wanted)  # type: ignore[arg-type]
+            preflight._check_path(dataclasses.replace(there, **less), wanted)
 
 
 def test_a_server_that_has_nothing_of_it_fails_the_run(tmp_path: Path) -> None:
