@@ -528,11 +528,12 @@ def test_the_tail_of_a_job_that_is_cut_by_time_is_not_lost(exported: Place) -> N
     assert sum(line.write_bytes for line in result.stats) == written
 
 
-def test_waiting_for_time_costs_nothing(exported: Place) -> None:
-    """Until its next I/O may begin fio asks for completions, and the engine sleeps."""
-    job: Options = {"rw": "randread", "bs": "16k", "size": "1m", "iodepth": 8, "rate_iops": 8}
-    result = exported.fio.well(**job, number_ios=12, spread="roundrobin", nconnect=4)
-    assert sum(line.syscalls for line in result.stats) < 1000
+def test_waiting_for_a_server_costs_nothing(job: Run) -> None:
+    """By one that polls a second takes all of a processor."""
+    late, spread = on(Nfs.READ, Answer(delay=1), nth=3), {"nconnect": 2, "spread": "roundrobin"}
+    ran = job(late, rw="read", filename="r", **spread)
+    taken = job_of(done(ran.result), "job")
+    assert taken["usr_cpu"] + taken["sys_cpu"] < 20
 
 
 # --- what a mount does in part ---
