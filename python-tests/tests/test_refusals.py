@@ -303,16 +303,6 @@ def test_of_many_groups_the_first_16_are_sent(job: Run) -> None:
     assert {call.credentials.gids for call in ran.calls(*DATA)} == {groups[:16]}
 
 
-def test_local_addresses_are_bound_in_turn(job: Run) -> None:
-    ran = job(nconnect=4, spread="roundrobin", localaddr="127.0.0.2+127.0.0.3")
-    undisturbed(ran.result)
-    first = sorted(ran.calls(Nfs.WRITE), key=lambda call: call.offset)[:4]
-    expected = ["127.0.0.2", "127.0.0.3"] * 2
-    assert [call.client[0] for call in first] == expected
-    assert len({call.client for call in first}) == 4
-    assert [line.local.split(":")[0] for line in ran.stats] == expected
-
-
 @runs(
     {
         "the server closes it": case(
