@@ -397,6 +397,7 @@ def test_verify_while_writing_by_threads_of_its_own_and_in_any_memory(exported: 
         pattern={"verify": "pattern", "verify_pattern": "0xabcd%o", "bs": "8k", "filename": "d"},
         ranges={"bsrange": "1k-256k", "filename": "e"},
         spread={"bs": "8k", "spread": "queue", "nconnect": 4, "filename": "f"},
+        overlap={"bs": "8k", "norandommap": 1, "serialize_overlap": 1, "filename": "g"},
         **{kind: {"mem": kind, "bs": "8k"} for kind in ("malloc", "shm", "mmap", "mmapshared")},
     )
     words = ["--rw=randwrite", "--verify=crc32c", "--iodepth=16", "--size=2m", *jobs]
