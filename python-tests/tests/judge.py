@@ -8,31 +8,17 @@ done stay done, and nothing else is there.
 
 import errno
 import re
-import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import BinaryIO
 
 from engine_helpers import complaints as engine_lines
+from scripted_jobs import numbered
 
 from nfsmulti.fiorun import Direction, FioReport, FioResult, Options
 
 _LOST = re.compile(r"^nfsmulti: .*: (\d+) bytes of \".*\" may be lost: ", re.MULTILINE)
 _CRASH = re.compile(r"got signal=|AddressSanitizer|runtime error:|LeakSanitizer")
 _LINES_MAX = 40  # of the engine: a fault is told, and not over and over
-
-
-def block_at(at: int, block: int, prefix: bytes = b"") -> bytes:
-    """Return what fio's verify_pattern=PREFIX%o stands for: a block filled with its offset."""
-    pattern = prefix + struct.pack("<Q", at)
-    return (pattern * (block // len(pattern) + 1))[:block]
-
-
-def wrong_blocks(file: BinaryIO, block: int, size: int, prefix: bytes = b"") -> Iterator[int]:
-    """Yield the offset of each block that does not hold that."""
-    for at in range(0, size, block):
-        if file.read(block) != block_at(at, block, prefix):
-            yield at
 
 
 # --- what a job of the fault matrix does ---
@@ -51,7 +37,7 @@ _ENTRIES: Options = {
 }  # fmt: skip
 
 Files = Mapping[str, bytes]  # by their names below the export
-WRITTEN: Files = {FILE: b"".join(block_at(number * _BLOCK, _BLOCK) for number in range(_COUNT))}
+WRITTEN: Files = {FILE: numbered(_COUNT * _BLOCK, _BLOCK)}
 ENTRIES: Files = {
     f"{FILE}/d{number // _PER_DIRECTORY:x}/e{number:x}": b"" for number in range(_COUNT)
 }

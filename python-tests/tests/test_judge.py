@@ -2,12 +2,10 @@
 """The judge of soak and of the fault matrix: what is missing, left over, miscounted is found."""
 
 import errno
-import io
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import judge
 import pytest
 from judge import ENTRIES, FILE, WORKS, WRITTEN, Expected, Left, Work, complaints
 
@@ -113,16 +111,3 @@ def test_what_failed_may_be_told_as_lost_or_be_under_way() -> None:
 def test_what_was_expected_and_is_not_there(expected: Expected, complaint: str) -> None:
     left = _left(WORKS["read"], 0)
     assert complaints(WORKS["read"], left, expected, 0) == [complaint]
-
-
-def test_blocks_that_do_not_hold_what_was_written_are_found() -> None:
-    block, size, prefix = 16 << 10, 1 << 20, b"\0\0\0\7"
-    right = b"".join(judge.block_at(at, block, prefix) for at in range(0, size, block))
-    turned = right[:777_777] + bytes([right[777_777] ^ 1]) + right[777_778:]
-    for file, other, wrong in (
-        (right, prefix, []),
-        (right, b"\0\0\0\6", [*range(0, size, block)]),
-        (turned, prefix, [777_777 // block * block]),
-        (right[:-512], prefix, [size - block]),
-    ):
-        assert [*judge.wrong_blocks(io.BytesIO(file), block, size, other)] == wrong
