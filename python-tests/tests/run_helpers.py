@@ -9,13 +9,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from conftest import run_harness
 from engine_helpers import eventually
 from rich.console import Console
 
 from nfsmulti import paths
 from nfsmulti.fiorun import Engine
-from nfsmulti.processes import Completed, Process, find
+from nfsmulti.processes import Process, find
 from nfsmulti.run import start
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.place import Target
@@ -55,12 +54,6 @@ def staged_fio(folder: Path, number: int, does: str) -> str:
     (programs / "fio").write_text(_FIO.format(number=number, does=does, fio=find("fio")))
     (programs / "fio").chmod(0o755)
     return f"{programs}:{os.environ['PATH']}"
-
-
-def run_quick(results: Path, *words: str) -> Completed:
-    """Run a scenario with short cells."""
-    where = ["--quick", "--results", str(results)]
-    return run_harness("run", *words, *where, env=SHORT, timeout=_SECONDS)
 
 
 @contextlib.contextmanager

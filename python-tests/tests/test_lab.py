@@ -11,6 +11,7 @@ import re
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import (
@@ -145,15 +146,6 @@ def test_each_connection_has_a_cap_of_its_own(tmp_path: Path, link: str | None) 
         assert not run(ruleset, timeout=60).check().stdout
 
 
-def test_a_kernel_that_cannot_number_connections_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Limits, "numbering", lambda *_: "add rule inet nowhere at all\n")
-    lab = Lab(LabConfig(addresses=1, limits=Limits(per_connection="400mbit")))
-    said = pytest.raises(HarnessError, match="--per-connection: nft cannot number connections")
-    with said, or_skip():
-        lab.start()
-    assert not {lab.network.server, lab.network.client} & namespaces()
-
-
 def test_a_lab_whose_owner_is_gone_is_removed_by_the_next_start_and_no_stranger(lab: Lab) -> None:
     left = Lab(LabConfig(addresses=1))
     with Process(["sleep", "1000"]) as stranger:
@@ -174,10 +166,19 @@ def test_a_lab_whose_owner_is_gone_is_removed_by_the_next_start_and_no_stranger(
     assert _nfs_versions(lab, "10.77.0.1") == [3, 4]
 
 
-def test_a_server_that_does_not_start_leaves_nothing() -> None:
-    lab = Lab(LabConfig(addresses=1, exports=(Export("export", access="NONSENSE"),)))
-    said = pytest.raises(HarnessError, match=r"(?s)10\.77\.0\.1 did not start.*NONSENSE")
-    with said, or_skip():
+_UNSTARTED: list[tuple[dict[str, Any], str]] = [
+    ({"exports": (Export("export", access="NONSENSE"),)}, r"10\.77\.0\.1 did not start.*NONSENSE"),
+    ({"limits": Limits(per_connection="1gbit")}, "--per-connection: nft cannot number connections"),
+]
+
+
+@pytest.mark.parametrize(("config", "said"), _UNSTARTED, ids=["server", "kernel"])
+def test_a_lab_that_does_not_start_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, config: dict[str, Any], said: str
+) -> None:
+    monkeypatch.setattr(Limits, "numbering", lambda *_: "add rule inet nowhere at all\n")
+    lab = Lab(LabConfig(addresses=1, **config))
+    with pytest.raises(HarnessError, match=f"(?s){said}"), or_skip():
         lab.start()
     assert not {lab.network.server, lab.network.client} & namespaces()
     assert not lab.folder.exists()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from conftest import call_harness, in_full, refusal, run_harness
-from run_helpers import SHORT, begun, hanging_run, run_quick
+from run_helpers import SHORT, begun, hanging_run
 
 from nfsmulti import paths
 from nfsmulti.lab import Lab
@@ -103,7 +103,8 @@ def test_run_leaves_what_fio_said_and_changes_no_file_that_is_there(
     tmp_path: Path, export: Path
 ) -> None:
     before = _state(export)
-    done = run_quick(tmp_path, "oltp", f"--pool={export}", "--repeat=2", "--label=own")
+    words = [f"--pool={export}", "--quick", "--repeat=2", "--label=own", f"--results={tmp_path}"]
+    done = run_harness("run", "oltp", *words, env=SHORT)
     assert done.status == 0, done.stdout + done.stderr
     assert re.search(r"its files go to nfsmulti-\S+/ \(up to .*removed at the end", done.stdout)
     assert _state(export) == before
