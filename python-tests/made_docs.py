@@ -18,16 +18,18 @@ docs/summary.schema.json the fields of summary.json.
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import re
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from markupsafe import Markup
 
 import messages
-import summary_schema
 from nfsmulti import texts
 from nfsmulti.bench import cost, stall
 from nfsmulti.fiorun import Engine
@@ -37,7 +39,7 @@ from nfsmulti.report import cells, charts, conditions, measures, pages
 from nfsmulti.report.told import published
 from nfsmulti.stats import Ratio
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.summary import FILE, Summary
+from nfsmulti.summary import FILE, SCHEMA, VERSION, Summary
 from nfsmulti.texts import Table, rate_text
 from nfsmulti.units import parse_rate
 
@@ -306,10 +308,63 @@ def _link(folder: str, words: str) -> Markup:
     return Markup(f"[{words}]({REFERENCE}/{folder}/{pages.MARKDOWN})")
 
 
+# --- the schema of summary.json ---
+
+_PLAIN = {
+    str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null",
+}  # fmt: skip
+
+
 def write_schema(file: Path = DOCS / "summary.schema.json") -> Path:
-    """Write the schema of summary.json."""
-    file.write_text(summary_schema.text())
+    """Write the JSON schema of summary.json, as its classes have it.
+
+    A later harness may add fields, so that unknown ones are allowed.
+    """
+    classes: dict[str, Any] = {}
+    _of_class(Summary, classes)
+    made = classes.pop("Summary")
+    head = {"schema": {"const": SCHEMA}, "version": {"const": VERSION}}
+    found = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **made,
+        "properties": {**head, **made["properties"]},
+        "required": [*head, *made["required"]],
+        "$defs": classes,
+    }
+    file.write_text(json.dumps(found, indent="\t") + "\n")
     return file
+
+
+def _of_class(kind: type, classes: dict[str, Any]) -> None:
+    hints = get_type_hints(kind)
+    fields = dataclasses.fields(kind)
+    missing = dataclasses.MISSING
+    classes[kind.__name__] = {
+        "description": " ".join((kind.__doc__ or "").split()),
+        "type": "object",
+        "properties": {one.name: _of_type(hints[one.name], classes) for one in fields},
+        "required": [
+            one.name for one in fields if one.default is missing and one.default_factory is missing
+        ],
+    }
+
+
+def _of_type(kind: Any, classes: dict[str, Any]) -> dict[str, Any]:
+    of, inner = get_origin(kind), get_args(kind)
+    if of in (Union, types.UnionType):
+        return {"anyOf": [_of_type(one, classes) for one in inner]}
+    if of is Literal:
+        return {"enum": list(inner)}
+    if of is list:
+        return {"type": "array", "items": _of_type(inner[0], classes)}
+    if of is dict:
+        return {"type": "object", "additionalProperties": _of_type(inner[1], classes)}
+    if kind is Any:
+        return {}
+    if kind in _PLAIN:
+        return {"type": _PLAIN[kind]}
+    _of_class(kind, classes)
+    return {"$ref": f"#/$defs/{kind.__name__}"}
 
 
 if __name__ == "__main__":

@@ -155,9 +155,10 @@ def _check_harness(words: list[str], work: Path) -> None:
 # --- what is generated ---
 
 
-def test_pictures_show_the_reference_runs(tmp_path: Path) -> None:
-    """A reference run that came later: made_docs.py draws them again."""
-    for drawn in made_docs.write_pictures(tmp_path):
+def test_pictures_and_the_schema_of_summaries_are_as_made(tmp_path: Path) -> None:
+    """A reference run that came later, or a field that changed: made_docs.py makes them again."""
+    schema = made_docs.write_schema(tmp_path / "summary.schema.json")
+    for drawn in (*made_docs.write_pictures(tmp_path), schema):
         assert drawn.read_bytes() == (DOCS / drawn.name).read_bytes(), drawn.name
 
 
