@@ -33,7 +33,7 @@ from nfsmulti.machine import versions
 from nfsmulti.processes import Completed, find, run
 from testrun import variant
 
-pytest_plugins = ("engine_helpers", "in_guest", "standstill", "limits", "scripted_jobs")
+pytest_plugins = ("engine_helpers", "in_guest", "scripted_jobs", "slow_machine")
 
 _HARNESS_SECONDS = 240.0
 _LABS = pytest.StashKey[list[Lab]]()

@@ -33,8 +33,8 @@ from engine_helpers import (
     sleeps,
 )
 from lab_faults import FaultKind, Faults
-from limits import Within
 from scripted_jobs import NEVER, Case, Outcome, Run, case, runs
+from slow_machine import Within
 
 from nfsmulti.fiorun import Engine, FioProcess, Option
 from nfsmulti.lab import Lab, LabConfig

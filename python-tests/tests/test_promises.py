@@ -16,7 +16,6 @@ import pytest
 from conftest import FioRunner
 from engine_helpers import cpu_seconds, eventually, job_of, sections, stderr_of
 from judge import lost_bytes
-from limits import Within
 from scripted_jobs import (
     KIB,
     MIB,
@@ -35,6 +34,7 @@ from scripted_jobs import (
     runner,
     runs,
 )
+from slow_machine import Within
 
 from nfsmulti.fiorun import Engine, FioProcess, FioResult, Option
 from servers.scripted import (

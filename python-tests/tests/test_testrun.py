@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""./nfsmulti test: which parts run, what becomes of them; and the limits of tests marked timing."""
+"""./nfsmulti test: which parts run, here or in the guest, what becomes of them, and limits of time.
+
+And ./nfsmulti faults: which tests it runs, and the tables and the status that it makes of them.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +13,20 @@ import signal
 import subprocess
 import sys
 import types
+import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import limits
 import pytest
-from conftest import call_harness, namespaces, needs_privileges
+import slow_machine
+from conftest import call_harness, namespaces, needs_privileges, refusal
 
 import testrun
+from nfsmulti import texts
 from nfsmulti.errors import HarnessError
-from nfsmulti.paths import PYTHON_TESTS
+from nfsmulti.paths import PYTHON_TESTS, ROOT, shown
+from nfsmulti.processes import Completed, claimed, run
 from testrun import Part, _Session
 
 _JUNIT = '<testsuites><testsuite tests="{}" failures="{}" errors="0" skipped="{}"/></testsuites>'
@@ -29,11 +35,13 @@ _JUNIT = '<testsuites><testsuite tests="{}" failures="{}" errors="0" skipped="{}
 class Parts:
     """Stands for pytest and for the builds: what each is run with, and how it shall end.
 
-    `counts` are tests, failures and skips of a part that ends with a status.
+    `counts` are tests, failures and skips of a part that ends with a status. Where there are
+    `cases`, JUnit's, those over RDMA are the guest's.
     """
 
     def __init__(self) -> None:
-        self.status: dict[str, int] = {}
+        self.status: dict[str, int | type[BaseException]] = {}
+        self.cases: Sequence[ET.Element] = ()
         self.counts = {0: (3, 0, 1), 1: (3, 1, 1), 5: (0, 0, 0)}
         self.run: dict[str, list[str]] = {}
         self.env: dict[str, dict[str, str]] = {}
@@ -44,12 +52,18 @@ class Parts:
         self.run[part.name] = part.command(arguments)
         self.env[part.name] = dict(part.env)
         status = self.status.get(part.name, 0)
-        if status in self.counts:
+        if self.cases:
+            suite, there = ET.Element("testsuite"), part.marks == "kernel_lab"
+            suite.extend(one for one in self.cases if ("rdma" in one.get("name", "")) == there)
+            ET.ElementTree(suite).write(part.junit)
+        elif isinstance(status, int) and status in self.counts:
             part.junit.write_text(_JUNIT.format(*self.counts[status]))
 
         def wait() -> int:
             self.events.append(f"{part.name} ends")
-            return status
+            if isinstance(status, int):
+                return status
+            raise status
 
         return contextlib.nullcontext(types.SimpleNamespace(running=False, wait=wait))
 
@@ -202,14 +216,6 @@ def test_nothing_that_a_test_starts_outlives_the_runner(number: str, tmp_path: P
     assert tmp_path.name not in namespaces()
 
 
-def test_without_privileges_pytest_runs_where_we_are_and_that_is_said(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(testrun, "_ENTER", ["false"])
-    assert testrun._enclosed.__wrapped__() == []
-    assert "servers that they started go on running" in capsys.readouterr().err
-
-
 # --- limits ---
 
 
@@ -220,12 +226,12 @@ def test_a_limit_is_multiplied_by_how_slow_the_machine_is(
     with pytest.raises(AssertionError, match="only tests marked `timing`"):
         request.getfixturevalue("within")
     now, slowness = [100.0], iter([1.0, 1.0, 1.0, 1.0, 3.0, 1.0, 1.0, 3.0])
-    monkeypatch.setattr(limits, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
-    monkeypatch.setattr(limits, "_slowness", lambda: next(slowness))
+    monkeypatch.setattr(slow_machine, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(slow_machine, "_slowness", lambda: next(slowness))
     figures: list[tuple[str, object]] = []
 
     def take(seconds: float) -> None:
-        with limits._within(figures, 5.0):
+        with slow_machine._within(figures, 5.0):
             now[0] += seconds
 
     take(4.9)
@@ -234,3 +240,225 @@ def test_a_limit_is_multiplied_by_how_slow_the_machine_is(
     for _ in ("slow before", "slow after"):
         take(14.9)
     assert figures[0] == ("timing", "4.90 s of 5 s, on a machine 1.0 times as slow")
+
+
+# --- the guest, and a machine that stands still: in_guest.py, slow_machine.py ---
+
+# The guest here is a mere process.
+_CONFTEST = """
+import os, subprocess
+import in_guest
+from nfsmulti.errors import HarnessError, MissingError
+
+pytest_plugins = ("in_guest", "slow_machine")
+
+def run_in_guest(command, config):
+    if os.environ["GUEST"] == "missing":
+        raise MissingError("qemu is not installed", "install it")
+    if os.environ["GUEST"] == "dies":
+        raise HarnessError("the guest ended before the command")
+    print("booted", config.results, flush=True)
+    return subprocess.run(command, env={**os.environ, "NFSMULTI_LAB_EXPORT": "/export"}).returncode
+
+in_guest.run_in_guest = run_in_guest
+"""
+_INNER = """
+import os, pytest, signal, subprocess
+
+@pytest.mark.kernel_lab
+@pytest.mark.parametrize("number", [1, 2])
+def test_there(number):
+    assert "NFSMULTI_LAB_EXPORT" in os.environ
+    assert number == 1, "quite wrong"
+
+made = []
+
+@pytest.fixture(scope="module")
+def number():
+    made.append(len(made))
+    if len(made) == 1:
+        subprocess.Popen(["sh", "-c", f"sleep 3; kill -CONT {os.getpid()}"])
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return made[-1]
+
+def test_before(number):
+    pass
+
+def test_standstill(number):
+    assert number == 1, "too early"
+
+def test_skipped_then(number):
+    assert number == 1, "too early"
+    pytest.skip("nothing lacked before")
+
+def test_wrong():
+    assert False
+"""
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Path:
+    """Return a folder of such tests, below the root as the real ones are."""
+    if not tmp_path.is_relative_to(ROOT):
+        pytest.skip("temporary folders lie elsewhere; ./nfsmulti test has them in build/")
+    (tmp_path / "conftest.py").write_text(_CONFTEST)
+    (tmp_path / "test_inner.py").write_text(_INNER)
+    return tmp_path
+
+
+def _pytest(folder: Path, *words: str, guest: str = "", ci: str = "") -> Completed:
+    argv = [sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml")]
+    argv += ["-p", "no:cacheprovider", "--no-header", "-rA", "--tb=short", str(folder), *words]
+    path = f"{PYTHON_TESTS / 'tests'}:{os.environ.get('PYTHONPATH', '')}"
+    env = {"PYTHONPATH": path, "GUEST": guest, "CI": ci}
+    return run(argv, timeout=240, cwd=ROOT, env=env)
+
+
+def test_tests_for_the_guest_run_there_alone_and_are_told_here(host: Path) -> None:
+    done = _pytest(host, "-m", "kernel_lab", f"--junitxml={host}/there/junit.xml")
+    assert done.status == 1, done.stdout
+    assert done.stdout.startswith(f"booted {host}/there\n")
+    assert "1 failed, 1 passed" in done.stdout
+    assert "quite wrong" in done.stdout
+    assert 'tests="2"' in (host / "there/junit.xml").read_text()
+    none = _pytest(host, "-m", "kernel_lab", "-k", "nosuch")
+    assert (none.status, "booted" in none.stdout) == (5, False)
+    here = _pytest(host, "-k", "there")
+    assert (here.status, here.stdout.count("it runs in the guest, by -m kernel_lab")) == (0, 1)
+
+
+def test_a_guest_that_is_missing_or_dies_is_told(host: Path) -> None:
+    """What it lacks is a skip, and where nothing may be missing a failure."""
+    skipped = _pytest(host, "-m", "kernel_lab", guest="missing")
+    assert (skipped.status, "qemu is not installed" in skipped.stdout) == (0, True)
+    words = ("-m", "kernel_lab", f"--junitxml={host}/junit.xml")
+    failed = _pytest(host, *words, guest="missing", ci="true")
+    assert (failed.status, "qemu is not installed" in failed.stderr) == (1, True)
+    died = _pytest(host, *words, guest="dies")
+    assert (died.status, died.stderr) == (3, "nfsmulti: the guest ended before the command\n")
+    assert not (host / "junit.xml").exists()  # by which ./nfsmulti test would count no failure
+
+
+def test_what_fails_while_the_machine_stands_still_runs_again(host: Path) -> None:
+    """So does one whose fixture met it in a test before. What else fails does not."""
+    done = _pytest(host, "-k", "before or standstill or wrong")
+    assert "1 failed, 2 passed" in done.stdout
+    assert done.stdout.count(" runs again\n") == 1
+    (told,) = (line for line in done.stdout.splitlines() if "stood still" in line)
+    assert "test_standstill: it failed while the machine stood still for" in told
+    assert told.endswith("too early")
+
+
+def test_a_skip_afterwards_hides_no_failure(host: Path) -> None:
+    done = _pytest(host, "-k", "skipped_then")
+    assert "1 failed" in done.stdout
+    assert "too early" in done.stdout
+
+
+# --- ./nfsmulti faults ---
+
+
+def _case(name: str, what: str = "", **noted: str) -> ET.Element:
+    """Make a test's element of pytest's JUnit file: it passed, or failed or was skipped."""
+    case = ET.Element("testcase", name=name)
+    for key, value in noted.items():
+        ET.SubElement(case, "property", name=key, value=value)
+    if what:
+        ET.SubElement(case, what, message="it hung").text = "def test():\nE   it hung"
+    return case
+
+
+def _cell(name: str, what: str = "", **noted: str) -> ET.Element:
+    return _case(f"test_cell[address removed, {name}, hard, tcp]", what, **noted)
+
+
+def _faults(
+    parts: Parts, folder: Path, *cases: ET.Element, status: int | type[BaseException] = 0
+) -> tuple[str, ...]:
+    """Let the tests that the command runs end so, or pytest raise an error; gives the command."""
+    parts.cases, parts.status = cases, {"faults": status}
+    return "faults", "--results", str(folder / "faults")
+
+
+def _report(folder: Path) -> str:
+    return (folder / "faults" / "report.md").read_text()
+
+
+def test_real_scenarios_are_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(testrun, "_FOLDER", tmp_path)
+    where = ("--results", str(tmp_path / "faults"))
+    done = call_harness("faults", *where, "--filter", "scenarios soft_gives_up")
+    assert done.status == 0, done.stdout
+    assert "4 of 4 tests ended as expected; 4 of these are scenarios" in _report(tmp_path)
+
+
+def test_cells_are_a_grid(tmp_path: Path, parts: Parts) -> None:
+    command = _faults(
+        parts,
+        tmp_path,
+        _cell("read", outcome="held", short="it waits"),
+        _cell("write", outcome="EIO, lost", short=""),
+        _case("test_cell_over_rdma[x, y, read, soft, rdma]", outcome="done"),
+        _case("test_a_loss_names_its_path"),
+    )
+    assert call_harness(*command).status == 0
+    text = _report(tmp_path)
+    assert "4 of 4 tests ended as expected; 1 of these are scenarios" in text
+    assert "| address removed | read: held*; write: EIO, lost |  |  |" in text
+    assert "**knfsd, RDMA**\n\n" in text
+    assert "| x, y |  | read: done |  |" in text
+    assert "\\* address removed, read, hard, tcp: it waits." in text
+
+
+@pytest.mark.parametrize(
+    ("what", "field", "told"),
+    [
+        ("failure", "✗ done", "NOT AS EXPECTED: address removed, read, hard, tcp: it hung"),
+        ("error", "✗ done", "NOT AS EXPECTED: address removed, read, hard, tcp: it hung"),
+        ("skipped", texts.MISSING, "not run: address removed, read, hard, tcp: it hung"),
+    ],
+)
+def test_what_is_not_as_expected_is_told(
+    tmp_path: Path, parts: Parts, what: str, field: str, told: str
+) -> None:
+    cases = _cell("read", what, outcome="done"), _cell("write", outcome="done")
+    command = _faults(parts, tmp_path, *cases, status=1)
+    done = call_harness(*command)
+    assert done.status == 1
+    assert told in done.stdout
+    assert f"- {told}" in _report(tmp_path)
+    assert f"| address removed | read: {field}; write: done |" in _report(tmp_path)
+    assert "1 of 2 tests ended as expected" in _report(tmp_path)
+
+
+def test_an_interrupt_leaves_what_has_ended(tmp_path: Path, parts: Parts) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        call_harness(
+            *_faults(parts, tmp_path, _cell("read", outcome="held"), status=KeyboardInterrupt)
+        )
+    assert "1 of 1 tests ended as expected" in _report(tmp_path)
+
+
+def test_a_pytest_that_crashes_is_an_error(tmp_path: Path, parts: Parts) -> None:
+    command = _faults(parts, tmp_path, _cell("read", outcome="held"), status=-9)
+    assert refusal(*command) == "pytest ended with status -9, and 1 tests ran"
+
+
+def test_jobs_are_listed_and_not_run() -> None:
+    done = call_harness("faults", "--list", "--filter", "SIGSTOP soft")
+    assert done.stdout == "server stopped (SIGSTOP) for 5 s, read, soft, tcp\n"
+    for words in ("nosuch", "()"):
+        told = refusal("faults", "--list", "--filter", words)
+        assert "no test's name has all these words" in told
+
+
+@pytest.mark.parametrize(
+    "words", [("faults",), ("soak",), ("bench", "stall", "--quick")], ids=lambda words: words[0]
+)
+def test_a_folder_has_one_run(tmp_path: Path, words: tuple[str, ...]) -> None:
+    refused = f"{shown(tmp_path)} is not empty, or another run has it\n  name another --results"
+    with claimed(tmp_path):
+        assert refusal(*words, "--results", str(tmp_path)) == refused
+    (tmp_path / "report.md").write_text("of another run")
+    assert refusal(*words, "--results", str(tmp_path)) == refused
+    assert [file.name for file in tmp_path.iterdir()] == ["report.md"]

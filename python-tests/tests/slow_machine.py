@@ -1,12 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A test that fails while the machine stands still runs again.
+"""Tests on a machine that stands still, or is slow.
 
-What a virtual machine's host withholds for some seconds tells nothing of the product: time-outs end
-then, and nobody could answer. Linux's server ends a TLS handshake after 5 s, for one.
+A test that fails while the machine stands still runs again. What a virtual machine's host withholds
+for some seconds tells nothing of the product: time-outs end then, and nobody could answer. Linux's
+server ends a TLS handshake after 5 s, for one.
+
+Tests marked `timing` alone have limits in seconds: ./nfsmulti test runs them last and one by one. A
+limit was set on an idle machine; here it is multiplied by how much slower this one is, measured
+just before and just after.
 """
 
+import contextlib
+import functools
+import hashlib
+import subprocess
 import threading
 import time
+from collections.abc import Callable, Iterator
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -22,22 +32,17 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(_Again())
 
 
-def show(name: str, to: pytest.TerminalReporter) -> None:
-    """Print the properties of that name, once for each test, whose reports all have them."""
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print which tests have run again, and why, and what those with limits took; each once."""
     lines = {
         f"{report.nodeid}: {words}": None
         for outcome in ("passed", "failed", "skipped", "error")
-        for report in to.getreports(outcome)
+        for report in terminalreporter.getreports(outcome)
         for known, words in getattr(report, "user_properties", ())  # one of collecting has none
-        if known == name
+        if known in (_AGAIN, _FIGURE)
     }
     for line in lines:
-        to.write_line(line)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print which tests have run again, and why."""
-    show(_AGAIN, terminalreporter)
+        terminalreporter.write_line(line)
 
 
 class _Again:
@@ -107,3 +112,46 @@ def _make_anew(item: pytest.Item, failed: pytest.TestReport, standstill: float) 
     own = [(name, said) for name, said in item.user_properties if name == _AGAIN]
     item.user_properties[:] = [*own, (_AGAIN, words)]
     item._report_sections[:] = [("call", "the try before", failed.longreprtext)]
+
+
+# --- limits ---
+
+Within = Callable[[float], contextlib.AbstractContextManager[None]]
+
+# What _work() takes on that machine: 2 cores of an AMD EPYC, 2.6 GHz.
+_REFERENCE_SECONDS = 0.12
+_FIGURE = "timing"
+
+
+@pytest.fixture
+def within(request: pytest.FixtureRequest) -> Within:
+    """Return the limit of a block in seconds, for `with`; a slower machine has more."""
+    assert request.node.get_closest_marker("timing"), "only tests marked `timing` have limits"
+
+    return functools.partial(_within, request.node.user_properties)
+
+
+@contextlib.contextmanager
+def _within(figures: list[tuple[str, object]], seconds: float) -> Iterator[None]:
+    before = _slowness()
+    begin = time.monotonic()
+    yield
+    took = time.monotonic() - begin
+    slowness = max(before, _slowness())
+    figure = f"{took:.2f} s of {seconds:g} s, on a machine {slowness:.1f} times as slow"
+    figures.append((_FIGURE, figure))
+    assert took < seconds * slowness, figure
+
+
+def _slowness() -> float:
+    """Tell how many times as long as on the machine of the limits things take; at least 1."""
+    begin = time.monotonic()
+    _work()
+    return max(1.0, (time.monotonic() - begin) / _REFERENCE_SECONDS)
+
+
+def _work() -> None:
+    """Do what limits are about: compute, and start processes."""
+    hashlib.pbkdf2_hmac("sha256", b"nfsmulti", b"timing", 100_000)
+    for _ in range(20):
+        subprocess.run(["true"], check=True)
