@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -31,27 +30,17 @@ from nfsmulti.fiorun import Engine, Option
 from nfsmulti.lab import Export, Instances, Lab, LabConfig, Limits, commands, ganesha
 from nfsmulti.lab.lab import LabState
 from nfsmulti.lab.network import Network
-from nfsmulti.paths import LABS, PYTHON_TESTS
+from nfsmulti.paths import LABS, build_dir
 from nfsmulti.processes import Completed, Identity, Process, find, run
-
-_ASK_VERSIONS = """\
-import contextlib, sys
-from servers.rpc import NFS, RpcClient, RpcError
-found = []
-for version in (3, 4):
-    with contextlib.suppress(RpcError), RpcClient(sys.argv[1], 22049, NFS, version) as client:
-        client.call(0)
-        found.append(version)
-print(found)
-"""
 
 
 def _nfs_versions(lab: Lab, address: str) -> list[int]:
     """Ask for NFS versions from where clients run; none if nobody answers."""
-    argv = [*lab.command([]), sys.executable, "-c", _ASK_VERSIONS, address]
-    done = run(argv, timeout=60, env={"PYTHONPATH": str(PYTHON_TESTS)})
-    versions: list[int] = json.loads(done.stdout) if done.status == 0 else []
-    return versions
+    host = f"[{address}]" if ":" in address else address
+    paths = [f"nfs://{host}/export?nfsport=22049&mountport=22050&version={n}" for n in (3, 4.1)]
+    asked = lab.command([str(build_dir() / "nfsmulti-export"), "info", ",".join(paths)])
+    told = [json.loads(line) for line in run(asked, timeout=60).stdout.splitlines()]
+    return [number for number, one in zip((3, 4), told, strict=True) if not one.get("error")]
 
 
 def test_every_address_serves_and_has_its_text(lab: Lab) -> None:
