@@ -142,10 +142,7 @@ def _check_harness(words: list[str], work: Path) -> None:
     if words[0] in ("build", "package", "--help"):  # the front end's; cmake's options
         return
     inner = words[words.index("--") + 1 :] if "--" in words else []
-    if (named := shlex.join(words).removesuffix(" --help")) in COMMANDS or named in (
-        "lab",
-        "bench",
-    ):
+    if shlex.join(words).removesuffix(" --help") in {*COMMANDS, "lab", "bench"}:
         return  # it is only named
     understand(words)
     if inner[:1] == ["fio"]:
