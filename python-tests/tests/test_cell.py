@@ -45,30 +45,26 @@ def _logs(folder: Path, seconds: float = 8, jobs: int = 1) -> Series:
 
 
 @pytest.mark.parametrize(
-    ("ends", "rates"),
+    ("seconds", "ends", "rates"),
     [
-        ([1000, 2000, 3000], [1.0, 1.0, 1.0]),
-        ([1003, 2190, 3520], [1.0, 1.0, 1.0]),  # windows that drift
-        ([1400, 2450, 3500, 4550], [1.0, 1.0, 1.0, 1.0]),
-        ([1000, 4010, 5010], [1.0, 0.0, 0.0, 1.0, 1.0]),  # nothing for two seconds
-        ([], []),
+        (1000, [1000, 2000, 3000], [1.0, 1.0, 1.0]),
+        (1000, [1003, 2190, 3520], [1.0, 1.0, 1.0]),  # windows that drift
+        (1000, [1400, 2450, 3500, 4550], [1.0, 1.0, 1.0, 1.0]),
+        (1000, [1000, 4010, 5010], [1.0, 0.0, 0.0, 1.0, 1.0]),  # nothing for two seconds
+        (1000, [], []),
+        (8, [251, 502, 750, 1001, 1250, 1500, 1999], [1.0, 0.75]),  # of 250 ms, and one lacks
     ],
 )
-def test_windows_of_a_log_are_seconds(tmp_path: Path, ends: list[int], rates: list[float]) -> None:
-    """Of two jobs and both directions they are summed."""
+def test_windows_of_a_log_are_seconds(
+    tmp_path: Path, seconds: float, ends: list[int], rates: list[float]
+) -> None:
+    """Of two jobs and both directions they are summed. A cell's length makes its windows'."""
     for job in (1, 2):
         lines = "".join(f"{at}, {job}, {way}, 4096, 0\n" for at in ends for way in (0, 1))
         (tmp_path / f"bw_bw.{job}.log").write_text(lines)
-    logs = _logs(tmp_path, 1000)  # windows of a second
+    logs = _logs(tmp_path, seconds)
     found = logs.bandwidth(logs.windows(), (ends or [0])[-1] / 1000)
     assert found == pytest.approx([6 * 1024.0 * rate for rate in rates], rel=0.02)
-
-
-def test_short_windows_are_added_up_to_seconds(tmp_path: Path) -> None:
-    ends = [251, 502, 750, 1001, 1250, 1500, 1999]  # and one lacks, in which nothing was moved
-    (tmp_path / "bw_bw.1.log").write_text("".join(f"{at}, 4, 1, 0, 0\n" for at in ends))
-    logs = _logs(tmp_path)
-    assert logs.bandwidth(logs.windows(), 1.999) == pytest.approx([4096, 3072], rel=0.01)
 
 
 def test_latency_is_that_of_all_jobs_bins_second_by_second(tmp_path: Path) -> None:
