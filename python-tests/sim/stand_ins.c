@@ -11,7 +11,6 @@
 
 #include "fio.h"
 #include "fio/deadline.h"
-#include "fio/open_loop.h"
 #include "scenario.h"
 #include "world.h"
 
@@ -33,6 +32,12 @@ void fio_gettime(struct timespec *now, void *caller)
 uint64_t utime_since_now(const struct timespec *since)
 {
 	return 0;
+}
+
+/* For fio/open_loop.c, though no simulated job has an arrival clock. */
+int str_to_decimal(const char *text, long long *value, int kilo, void *data, int seconds, int time)
+{
+	return 1;
 }
 
 /* --- chance and time --- */
@@ -122,31 +127,4 @@ void deadline_heard(struct thread_data *td, bool ended)
 bool deadline_io_passed(bool progress, bool reachable)
 {
 	return true;
-}
-
-/* --- no arrival clock --- */
-
-uint64_t open_loop_left(struct open_loop *open, const struct io_u *io_u)
-{
-	return 0;
-}
-
-void open_loop_take(struct open_loop *open, const struct io_u *io_u)
-{
-}
-
-void open_loop_sent(struct open_loop *open, struct io_u *io_u)
-{
-}
-
-void open_loop_finished(struct open_loop *open, const struct io_u *io_u)
-{
-}
-
-void open_loop_collected(struct open_loop *open)
-{
-}
-
-void open_loop_over(struct open_loop *open)
-{
 }

@@ -4,7 +4,6 @@
 #include "core/files.h"
 #include "nfs/nfs3.h"
 
-enum { NFS3_PATHCONF = 20 };
 enum { CREATE_GUARDED = 1, CREATE_EXCLUSIVE = 2 };
 enum { FSINFO_PROPERTIES = 0x1b }; /* links, symbolic links, homogeneous, settable times */
 
@@ -289,18 +288,6 @@ static uint32_t do_fsinfo(struct nfs_call *call, uint64_t file)
 	return 0;
 }
 
-static uint32_t do_pathconf(struct nfs_call *call, uint64_t file)
-{
-	put_post_attributes(call, file);
-	xdr_put_u32(call->out, 1); /* links */
-	xdr_put_u32(call->out, FILE_NAME_MAX);
-	xdr_put_u32(call->out, true);  /* longer names are refused */
-	xdr_put_u32(call->out, true);  /* chown is restricted */
-	xdr_put_u32(call->out, false); /* case matters … */
-	xdr_put_u32(call->out, true);  /* … and is kept */
-	return 0;
-}
-
 static uint32_t do_commit(struct nfs_call *call, uint64_t file)
 {
 	struct transfer commit = {.offset = xdr_get_u64(call->in)};
@@ -321,15 +308,15 @@ static const struct {
 	uint32_t (*serve)(struct nfs_call *call, uint64_t file); /* NULL: it is not served */
 	uint32_t words; /* of "no attributes" that an error has behind it */
 } procedures[NFS3_COMMIT + 1] = {
-	[NFS3_GETATTR] = {do_getattr, 0},   [NFS3_SETATTR] = {do_setattr, 2},
-	[NFS3_LOOKUP] = {do_lookup, 1},	    [NFS3_ACCESS] = {do_access, 1},
-	[NFS3_READ] = {do_read, 1},	    [NFS3_WRITE] = {do_write, 2},
-	[NFS3_CREATE] = {do_create, 2},	    [NFS3_MKDIR] = {do_mkdir, 2},
-	[NFS3_SYMLINK] = {do_symlink, 2},   [NFS3_REMOVE] = {do_remove, 2},
-	[NFS3_RMDIR] = {do_remove, 2},	    [NFS3_RENAME] = {do_rename, 4},
-	[NFS3_LINK] = {do_link, 3},	    [NFS3_READDIR] = {do_readdir, 1},
-	[NFS3_FSSTAT] = {do_fsstat, 1},	    [NFS3_FSINFO] = {do_fsinfo, 1},
-	[NFS3_PATHCONF] = {do_pathconf, 1}, [NFS3_COMMIT] = {do_commit, 2},
+	[NFS3_GETATTR] = {do_getattr, 0}, [NFS3_SETATTR] = {do_setattr, 2},
+	[NFS3_LOOKUP] = {do_lookup, 1},	  [NFS3_ACCESS] = {do_access, 1},
+	[NFS3_READ] = {do_read, 1},	  [NFS3_WRITE] = {do_write, 2},
+	[NFS3_CREATE] = {do_create, 2},	  [NFS3_MKDIR] = {do_mkdir, 2},
+	[NFS3_SYMLINK] = {do_symlink, 2}, [NFS3_REMOVE] = {do_remove, 2},
+	[NFS3_RMDIR] = {do_remove, 2},	  [NFS3_RENAME] = {do_rename, 4},
+	[NFS3_LINK] = {do_link, 3},	  [NFS3_READDIR] = {do_readdir, 1},
+	[NFS3_FSSTAT] = {do_fsstat, 1},	  [NFS3_FSINFO] = {do_fsinfo, 1},
+	[NFS3_COMMIT] = {do_commit, 2},
 };
 
 void refuse_nfs3(uint32_t procedure, struct xdr_out *out, uint32_t status)
