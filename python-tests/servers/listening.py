@@ -27,6 +27,7 @@ class Listener:
     ):
         self.address = address
         self._adopt, self._receive_buffer = adopt, receive_buffer
+        self.open: set[socket.socket] = set()  # whoever serves one may add its own
         self._threads: list[threading.Thread] = []
         self._accepts: threading.Thread | None = None
         self._fillers: list[socket.socket] = []
@@ -64,6 +65,14 @@ class Listener:
         self._keeper.close()
         if self._accepts:
             self._accepts.join(_SECONDS)
+
+    def close(self) -> None:
+        """Give the port up, and end all connections."""
+        self.end()
+        for one in tuple(self.open):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        self.join()
 
     def join(self) -> None:
         """Wait until the threads of all connections have ended."""
@@ -122,11 +131,13 @@ class Listener:
         except OSError:  # it is gone already
             client.close()
         else:
+            self.open.add(client)  # here, so that close() misses none
             self._start(self._serve, client, serve)
 
     def _serve(self, client: socket.socket, serve: Callable[[], None]) -> None:
         with client, contextlib.suppress(OSError):
             serve()
+        self.open.discard(client)
 
 
 def connect(to: tuple[str, int]) -> socket.socket:

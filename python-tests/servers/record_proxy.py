@@ -171,23 +171,18 @@ class RecordProxy:
         self._hooks = threading.Lock()
         self._unanswered: dict[int, Record] = {}
         self._failures: list[Exception] = []
-        self._connections: list[Connection] = []
         self._listener = Listener(self.address, 0, lambda client: partial(self._serve, client))
         self.port = self._listener.port
         self._listener.accept()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._listener.end()
-        for connection in self._connections:
-            connection.cut()
-        self._listener.join()
+        self._listener.close()
         assert not self._failures, self._failures
 
     def _serve(self, client: socket.socket) -> None:
         with connect(self.to) as server:
             connection = Connection(client, server)
-            self._connections.append(connection)
             replies = threading.Thread(target=self._pump, args=(connection, server, client))
             replies.start()
             self._pump(connection, client, server)

@@ -180,27 +180,15 @@ class TlsProxy:
     farewells: int = 0  # connections that the client ended by close_notify
 
     def __enter__(self) -> Self:
-        self._open: set[socket.socket] = set()
         self._numbers = itertools.count()
-        self._listener = Listener(*self.at, lambda client: partial(self._serve, client))
+        self._listener = Listener(*self.at, lambda client: partial(self._answer_probe, client))
         self.port = self._listener.port
         self._listener.accept()
         return self
 
     def __exit__(self, *_: object) -> None:
         """End all connections without close_notify."""
-        self._listener.end()
-        for one in tuple(self._open):
-            with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-        self._listener.join()
-
-    def _serve(self, client: socket.socket) -> None:
-        self._open.add(client)
-        try:
-            self._answer_probe(client)
-        finally:
-            self._open.discard(client)
+        self._listener.close()
 
     def _answer_probe(self, client: socket.socket) -> None:
         fault, call = self.fault, rpc.receive_record(client)
@@ -252,19 +240,14 @@ class TlsProxy:
             self._speak_early(client, context)
             return
         with context.wrap_socket(client, server_side=True, suppress_ragged_eofs=False) as secure:
-            self._open.add(secure)
-            try:
-                cipher = secure.cipher()
-                protocol, shown = secure.selected_alpn_protocol(), secure.getpeercert()
-                self.handshakes.append(
-                    Handshake(cipher[0] if cipher else "", protocol, shown and shown["subject"])
-                )
-                if next(self._numbers) in self.closes:
-                    return
-                if self._pump_from(secure):
-                    self.farewells += 1
-            finally:
-                self._open.discard(secure)
+            self._listener.open.add(secure)
+            cipher = secure.cipher()
+            protocol, shown = secure.selected_alpn_protocol(), secure.getpeercert()
+            self.handshakes.append(
+                Handshake(cipher[0] if cipher else "", protocol, shown and shown["subject"])
+            )
+            if next(self._numbers) not in self.closes and self._pump_from(secure):
+                self.farewells += 1
 
     def _speak_early(self, client: socket.socket, context: ssl.SSLContext) -> None:
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
