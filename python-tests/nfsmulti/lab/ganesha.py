@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.lab.daemon import Daemon
 from nfsmulti.lab.kerberos import KERBEROS_FLAVORS, Kdc
-from nfsmulti.processes import run
+from nfsmulti.processes import Daemon, run
 
 if TYPE_CHECKING:
     from nfsmulti.lab.lab import LabConfig

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nfsmulti.lab.daemon import Daemon
-from nfsmulti.processes import run
+from nfsmulti.processes import Daemon, run
 
 REALM = "NFSMULTI.TEST"
 SERVER_NAME = "server.test"  # every server has a key by this name too, which need not resolve

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.lab.daemon import Daemon
 from nfsmulti.lab.guest import ADDRESSES, EXPORT, EXPORT_OPTIONS, Mount
-from nfsmulti.processes import last_words, run
+from nfsmulti.processes import Daemon, last_words, run
 
 NFSD = Path("/proc/fs/nfsd")
 _SECONDS = 60.0

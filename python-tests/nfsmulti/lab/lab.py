@@ -29,14 +29,13 @@ from typing import Any, Self
 
 from nfsmulti import machine, typed
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.lab.daemon import Daemon
 from nfsmulti.lab.ganesha import ANY, EXPORT, MAIN_VOLUME, VOLUMES, Endpoint, Export, Server
 from nfsmulti.lab.kerberos import PROGRAMS, Kdc, Kerberos
 from nfsmulti.lab.network import Limits, Network
 from nfsmulti.lab.tls import Tls
 from nfsmulti.paths import LABS, write_json
 from nfsmulti.pool import url_query
-from nfsmulti.processes import Completed, Identity, Process, find, locked, run
+from nfsmulti.processes import Completed, Daemon, Identity, Process, find, locked, run
 
 _FILE = "state.json"
 _PORT_LOCK = Path("/run/nfsmulti-ports.lock")

@@ -11,9 +11,8 @@ from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
 
-from nfsmulti.lab.daemon import Daemon
 from nfsmulti.paths import PYTHON_TESTS
-from nfsmulti.processes import run
+from nfsmulti.processes import Daemon, run
 
 _SECONDS = 60.0
 _NEW = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
