@@ -418,6 +418,9 @@ def _restarts() -> dict[str, Summary]:
         "they are not where these did not wait in a repeat": _restarted(
             held_up, but(waited_s=[0.1, 15.6]), held_up
         ),
+        "nor where the last one that was known came as late": _restarted(
+            but(back_s=[3.0] * 299 + [17.9])
+        ),
         "nor where one that was known did not return either": _restarted(
             held_up, but(back_s=[3.0] * 299), held_up
         ),
@@ -464,6 +467,10 @@ def _latency() -> dict[str, Summary]:
         one, _arrived, arrivals=part("arrivals", lag=late),
         read=part("read", response={"100000": 19}),
     )  # fmt: skip
+    late_often = changed(
+        other, lambda cell: cell.factors["load"] == 20 and cell.repeat > 1,
+        read=part("read", response={"400000000": 20000}),
+    )  # fmt: skip
     unheld = changed(
         one_latency(), lambda cell: cell.factors["load"] == 80 and cell.repeat > 1,
         arrivals=part("arrivals", sustained=False),
@@ -492,7 +499,10 @@ def _latency() -> dict[str, Summary]:
             one_latency(slo="p99:1s"), lambda cell: (cell.repeat, cell.factors["load"]) == (2, 40),
             parts=Parts({"90000000": 20000}, {"2100000": 20000}, {"40000": 20000})),
         "many loads": one_latency(repeats=1, loads=range(10, 121, 5)),
-        "the latency is not the server's alone": changed(one, parts=doubtful),
+        "the latency is not the server's alone": _joined(changed(one, parts=doubtful), two(other)),
+        "over the limit at once, in the most repeats of any": _joined(
+            hiccup(one, 20), two(late_often)
+        ),
         "the generator's lag": changed(one, _arrived, arrivals=part("arrivals", lag=late)),
         "which is no doubt where the depth was used up": changed(
             one, _arrived, arrivals=part("arrivals", lag=late, full=0.6)

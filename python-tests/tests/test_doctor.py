@@ -23,7 +23,7 @@ from nfsmulti.lab import EXPORT, SECRET, Lab, LabConfig
 from nfsmulti.lab.kerberos import KERBEROS_FLAVORS
 from nfsmulti.machine import Level, ok, warn
 from nfsmulti.paths import PYTHON_TESTS
-from nfsmulti.pool import read_pool
+from nfsmulti.pool import PoolPath, read_pool
 from nfsmulti.processes import run
 from nfsmulti.report.cells import DISTURBED
 from servers.record_proxy import Record, RecordProxy, passed
@@ -242,6 +242,23 @@ def test_the_smaller_of_two_limits_is_judged(most: tuple[int, int], remedy: str)
         found = doctor._transfers(PathInfo("a", "3", "tcp", read, write))
         assert (found.level is Level.OK) == (not remedy)
         assert remedy in (found.remedy or "")
+
+
+@pytest.mark.parametrize(
+    ("told", "levels"),
+    [
+        ({}, "ok"),
+        ({"may_write": True}, "ok"),
+        ({"may_write": False}, "warn ok"),
+        ({"bytes_available": 0, "bytes_total": 1 << 40}, "warn"),
+        ({"bytes_available": (4 << 30) - 1, "bytes_total": 1 << 40}, "warn"),
+        ({"bytes_available": 4 << 30, "bytes_total": 1 << 40}, "ok"),
+    ],
+)
+def test_what_was_not_told_is_no_lack(told: dict[str, Any], levels: str) -> None:
+    offer = PathInfo("/m", "mount", "mount", **told)
+    found = doctor._offer(PoolPath("/m", dir="/m"), offer)
+    assert " ".join(one.level for one in found) == levels
 
 
 def test_rdma_without_a_device(diagnoses: dict[str, Diagnosis]) -> None:

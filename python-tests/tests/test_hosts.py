@@ -128,6 +128,7 @@ def test_jobs_name_their_host_as_the_run_does() -> None:
         ("a", 8765, 0, 0, "a:9: "),
         ("b", 9, 0, 0, "a:9: "),
         ("a", 9, 5, 0, "a:9: "),
+        ("a", 8765, 5, 0, "a: "),
         ("a", 9, 0, 1, "a: "),
         ("a", 9, 0, None, "a: fio did not end in time"),
     ],

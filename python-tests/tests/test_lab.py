@@ -354,6 +354,16 @@ def test_a_capped_address_has_its_share_of_the_link(
 ) -> None:
     """Without a link's limit of all caps."""
     lines = Limits(per_address="1gbit", **words).commands("v0", "dst", Network.addresses(3))
-    form = r"classid (\S+) htb rate (\d+)000000bit ceil (\d+)000000bit"
-    each = [(flow, assured, "1000") for flow in ("1:10", "1:11", "1:12")]
-    assert re.findall(form, "\n".join(lines)) == [("1:1", link, link), *each]
+    form = r"classid (\S+) htb rate (\d+)000000bit ceil (\d+)000000bit burst (\d+) "
+    each = [(flow, assured, "1000", f"{256 << 10}") for flow in ("1:10", "1:11", "1:12")]
+    shared = "1:1", link, link, f"{250 * int(link)}"  # bytes of 2 ms
+    assert re.findall(form, "\n".join(lines)) == [shared, *each]
+
+
+@pytest.mark.parametrize(
+    ("link", "parent", "rate"), [("1gbit", "1:1", 10**9 // 1024), (None, "1:", 400 * 10**6)]
+)
+def test_connections_borrow_from_their_link(link: str | None, parent: str, rate: int) -> None:
+    lines = Limits(link=link, per_connection="400mbit").commands("v0", "src", [])
+    form = rf" parent {parent} classid 1:\w{{3}} htb rate {rate}bit ceil 400000000bit "
+    assert sum(bool(re.search(form, one)) for one in lines) == 1024

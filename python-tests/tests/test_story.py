@@ -39,7 +39,7 @@ from nfsmulti.report.told import Run, tell
 from nfsmulti.run.record import Meter
 from nfsmulti.stats import Sample
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.summary import Cell, Figures, JobRow, Server, Summary
+from nfsmulti.summary import Cell, Figures, JobRow, Restart, Server, Summary
 from nfsmulti.texts import Table
 
 # --- the cells of a story ---
@@ -61,7 +61,7 @@ JOB = JobRow("t", 0, 0, 0, 0, 0, 0, 0, 0, 30.0, 12.5)
 CELL = Cell(
     "a-1", {"way": "both"}, 1, "done", "a", "fio", read=READ, write=WRITE, cpu_s=0.08,
     machine_cpu_s=0.4, processors=2, others_busy=0.25, jobs=[JOB], crypto_s=0.04,
-    server=Server(50.0, 4, 0, 0),
+    server=Server(50.0, 4, 0, 0), restart=Restart(2.0, 3, [2.5, 3.5, 4.5], 0, 2, [0.5, 1.5]),
 )  # fmt: skip
 
 
@@ -86,6 +86,10 @@ CELL = Cell(
         ("processors %", 5),
         ("others %", 25),
         ("server %", 50),
+        ("restart s", 2),
+        ("half back s", 3.5),
+        ("all back s", 4.5),
+        ("new wait s", 1.5),
     ],
 )
 def test_a_figure_has_the_unit_in_its_name(name: str, value: float) -> None:

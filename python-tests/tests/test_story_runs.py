@@ -38,7 +38,7 @@ from nfsmulti.run.record import one_line
 from nfsmulti.run.watch import fio_options
 from nfsmulti.scenario import CellSpec, Choice, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.stories.metadata import OPERATIONS
+from nfsmulti.stories.metadata import MOST, OPERATIONS
 from nfsmulti.summary import Cell, Summary
 from servers.scripted import ScriptedServer
 
@@ -496,13 +496,35 @@ def test_the_runs_directory_is_made_by_what_the_server_has(tmp_path: Path) -> No
         preflight.check(record.plan, place, said.append)
 
 
+@pytest.mark.parametrize(
+    ("name", "hosts", "needed"),
+    [
+        ("metadata", "", (0, MOST, 2000)),  # those of one cell at a time; a lookup needs its 2000
+        ("dd", "", (5 << 27, 5, 5)),
+        ("dd", "a,b", (10 << 27, 10, 10)),
+        ("neighbour", "a,b", (3 << 26, 3, 3)),  # the readers' file, and a writer's of each host
+        ("sweep", "", (256 << 20, 1, 1)),
+    ],
+)
+def test_a_file_that_cells_share_is_counted_once(
+    name: str, hosts: str, needed: tuple[int, int, int], tmp_path: Path
+) -> None:
+    """In its largest size, whichever cell comes last."""
+    specs = SCENARIOS[name].own_cells(Scale(True), _ONE)[0]
+    plan = dataclasses.replace(made_record(tmp_path / "run", name, specs).plan, hosts=hosts)
+    for cells in (plan.cells, plan.cells[::-1]):
+        found = preflight.needs(dataclasses.replace(plan, cells=cells))
+        assert (found.bytes, found.entries, found.certain) == needed
+
+
 def test_room_must_be_for_what_is_made_however_slow_the_server_is() -> None:
     wanted = preflight.Needs(bytes=1000, entries=20, certain=10)
     there = PathInfo("a", "3", "tcp", bytes_available=1000, files_available=10)
-    preflight._check_path(there, wanted)
+    for enough in (there, PathInfo("of an unknown size", "3", "tcp")):
+        preflight._check_path(enough, wanted)
     for less, said in (
-        ({"bytes_available": 999}, "needs 1.0 kB, and 999 bytes are free"),
-        ({"files_available": 9}, "makes 10 files, and there is room for 9"),
+        ({"bytes_available": 0}, "needs 1.0 kB, and 0 bytes are free"),
+        ({"files_available": 0}, "makes 10 files, and there is room for 0"),
         ({"may_write": False}, "this user may make none there"),
     ):
         with pytest.raises(HarnessError, match=said):
