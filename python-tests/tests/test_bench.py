@@ -4,19 +4,22 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import call_harness
 from engine_helpers import anybody_names, eventually
+from made_runs import changed, only, part, reference
 from rich.console import Console
 
-from nfsmulti.bench import command, cost
+from nfsmulti.bench import command, cost, stall
 from nfsmulti.bench.command import OnSink, choose, choose_cores
 from nfsmulti.bench.cost import (
     CLIENT_COST,
@@ -33,9 +36,9 @@ from nfsmulti.bench.cost import (
 )
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
-from nfsmulti.paths import ROOT, portable
 from nfsmulti.processes import Completed, find
-from nfsmulti.report import conditions, pages
+from nfsmulti.report import pages
+from nfsmulti.report.answer import Answer
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.plan import PlannedCell
 from nfsmulti.scenario import CellSpec
@@ -108,23 +111,9 @@ def test_two_builds_run_the_same_and_no_other_engine_does() -> None:
 
 # --- its page ---
 
-_REFERENCE = ROOT / "results/reference/client-cost"
-
-
-def test_the_reference_run_has_its_page() -> None:
-    """Ten rows answer; cells that failed are left out and told, a server that was full is marked.
-
-    A page that has changed: ./nfsmulti report results/reference/client-cost
-    """
-    run, environment = Summary.load(_REFERENCE), conditions.load(_REFERENCE)
-    contents = pages.contents(pages.REPORTS["client-cost"], run, environment)
-    text = portable(pages.render(pages.TEMPLATES[pages.MARKDOWN], contents))
-    assert text == (_REFERENCE / pages.MARKDOWN).read_text()
-    assert len(contents["answer"].table.rows) == 10
-
 
 def test_a_bench_mount_of_an_earlier_version_has_its_page(tmp_path: Path) -> None:
-    run, names = Summary.load(_REFERENCE), {OURS: OURS, PEER: IO_URING}
+    run, names = reference("client-cost"), {OURS: OURS, PEER: IO_URING}
     found = [
         dataclasses.replace(cell, factors={**cell.factors, "engine": names[engine]})
         for cell in run.cells
@@ -297,3 +286,84 @@ def test_a_bench_leaves_its_report(tmp_path: Path) -> None:
     assert re.search(r"^\| machine \| processor \| \S", text, re.MULTILINE)
     assert "nfs-sink, which polls for calls: the client pays for no wake-ups" in text
     assert (tmp_path / "plots/cpu.png").read_bytes().startswith(b"\x89PNG")
+
+
+# --- a server that stalls ---
+
+
+@pytest.mark.parametrize(
+    ("depth", "service_ns", "percentiles"),
+    [
+        # A tenth of all I/O waits for what is left of 500 ms.
+        (64, 1000, {50: 0.001, 89.9: 0.001, 95: 250, 99: 450, 99.9: 495}),
+        # One after the other: with t ms left, 2 (500 - t) were due before, of 0.05 ms each.
+        (1, 50_000, {50: 0.05, 95: 275, 99: 455, 99.9: 495.5}),
+    ],
+)
+def test_what_users_see(depth: int, service_ns: int, percentiles: dict[float, float]) -> None:
+    waits = stall.users_see(service_ns, depth)
+    for percent, known in percentiles.items():
+        assert stall.ms(waits, percent) == pytest.approx(
+            known, rel=0.001, abs=0.5 if known > 1 else None
+        )
+
+
+def test_all_are_alike_but_the_clock() -> None:
+    """And no repeat has the schedule of another."""
+    clocks = (stall.OURS, stall.FIOS)
+    ours, fios = (stall.spec(stall.Case(clock=one), 20.0).options for one in clocks)
+    differ = {name for name in {*ours, *fios} if ours.get(name) != fios.get(name)}
+    assert differ == {"arrival_rate", "arrival_process", "rate_iops", "rate_process"}
+    assert (ours["lat_percentiles"], ours["randrepeat"]) == (1, 0)
+
+
+def test_a_clock_that_is_off_is_told() -> None:
+    """By more than 5 %, of its percentiles the worst; one clock alone compares nothing."""
+
+    def told(run: Summary) -> Answer:
+        return pages.REPORTS["stall"].tell(run).answer
+
+    for times, said in (
+        (1.04, []),
+        (1.1, ["arrival_rate is off by up to 10 % (p99, fixed d64): rerun when idle."]),
+    ):
+        off = changed(
+            reference("stall"),
+            lambda cell: cell.factors["process"] == "fixed" and cell.factors["iodepth"] == 64,
+            read=part("read", response=functools.partial(_slower, times)),
+        )
+        assert told(off).caveats == said
+    alone = only(reference("stall"), lambda cell: cell.factors["clock"] == stall.OURS)
+    without = "Without arrival_rate poisson d64 and rate_iops poisson d64 nothing can be compared."
+    assert told(alone).headline == without
+
+
+def _slower(times: float, cell: Cell) -> dict[str, int]:
+    assert cell.read
+    return {str(round(times * int(ns))): count for ns, count in cell.read.response.items()}
+
+
+def test_the_sink_stalls_and_sleeps_as_servers_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+    monkeypatch.setattr(command, "measure", lambda *words, **_: given.extend(words))
+    call_harness("bench", "stall").check()
+    *_, place, about = given
+    assert about["pool"] == "nfs-sink --stall 500:5000"
+    assert "which sleeps between calls" in place.servers()[0]
+
+
+@pytest.mark.full
+def test_a_stalling_run_leaves_its_report(tmp_path: Path) -> None:
+    """Users that ask in a stall are in the arrival clock's percentiles, whatever else went on."""
+    words = ["--quick", "--repeat", "1", "--case", "* poisson d64", "--results", str(tmp_path)]
+    done = call_harness("bench", "stall", *words).check()
+    said = r"^\d+ ms at p99 is what users see \(calculated\); fio's rate_iops says "
+    assert re.search(said, done.stdout, re.MULTILINE)
+    data = json.loads((tmp_path / "summary.json").read_text())
+    assert data["place"]["pool"] == "nfs-sink --stall 500:5000"
+    found = {cell["factors"]["clock"]: cell["read"] for cell in data["cells"]}
+    assert found.keys() == {stall.OURS, stall.FIOS}
+    for read in found.values():
+        assert sum(read["response"].values()) == sum(read["bins"].values()) == read["ops"]
+    assert stall.ms({int(ns): n for ns, n in found[stall.OURS]["response"].items()}, 99) > 400
+    assert (tmp_path / "plots/percentiles.png").read_bytes().startswith(b"\x89PNG")
