@@ -43,7 +43,6 @@ from nfsmulti.summary import Cell, Summary
 from servers.scripted import ScriptedServer
 
 _CONNECTIONS = SCENARIOS["connections"]
-_SECONDS = 240.0
 
 
 def test_a_run_from_before_there_was_a_base_is_compared() -> None:
@@ -146,16 +145,11 @@ _POOL = "--pool nfs://127.0.0.1/a"
         ("connections --resume --nconnect 2 --mounts", "--nconnect, --mounts cannot change that"),
         ("metadata --workload 64k-read", "--workload 64k-read: give create or getattr or lookup"),
         (f"metadata {_POOL} --hosts a", "metadata runs on this machine only: leave out --hosts"),
-        ("metadata --pool FOLDER", "metadata operations need URLs in the pool"),
-        ("metadata --resume --depth 2", "--depth cannot change that"),
         ("security --workload 8k-oltp", "--workload 8k-oltp: give 4k-randread or 64k-read or"),
         ("security --mounts", "--mounts: the lab has no kernel client for security"),
         (f"security {_POOL} --hosts a", "security runs on this machine only"),
-        ("security --pool FOLDER", "security needs URLs in the pool"),
-        ("security --resume --sec krb5", "--sec cannot change that"),
         ("latency --workload none.fio", "--workload none.fio: give 4k-randread, 64k-read, "),
         ("latency --workload create", "--workload create: give 4k-randread, 64k-read, "),
-        ("latency --resume --load 50", "--load cannot change that"),
         ("connections --depth=1,2", "--factors iodepth=1,2 compares several"),
         (f"clients {_POOL} --restart", "--restart needs a command"),
         (f"clients {_POOL} --hosts=a", "clients runs on this machine only"),
@@ -173,7 +167,6 @@ _POOL = "--pool nfs://127.0.0.1/a"
         ("dd --resume", "holds no unfinished run"),
         ("dd --resume --quick --seed=0", "--quick, --seed cannot change that"),
         ("dd --resume --pool a --hosts=a", "--pool, --hosts cannot change that"),
-        ("dd --resume --repeat=2 --factors=iodepth=1", "--repeat, --factors cannot"),
         ("dd --resume FOLDER a", "name its scenario and its folder"),
     ],
 )  # fmt: skip
