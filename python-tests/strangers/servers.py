@@ -5,9 +5,8 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-from nfsmulti.lab.daemon import Daemon
 from nfsmulti.paths import BUILD
-from nfsmulti.processes import run
+from nfsmulti.processes import Daemon, run
 
 PORT = 22049
 _HERE = Path(__file__).parent

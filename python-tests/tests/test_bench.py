@@ -39,6 +39,7 @@ from nfsmulti.fiorun import Engine
 from nfsmulti.processes import Completed, find
 from nfsmulti.report import pages
 from nfsmulti.report.answer import Answer
+from nfsmulti.report.told import tell
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.plan import PlannedCell
 from nfsmulti.scenario import CellSpec
@@ -315,7 +316,7 @@ def test_a_clock_that_is_off_is_told() -> None:
     """By more than 5 %, of its percentiles the worst; one clock alone compares nothing."""
 
     def told(run: Summary) -> Answer:
-        return pages.REPORTS["stall"].tell(run).answer
+        return tell(pages.REPORTS["stall"], run).answer
 
     for times, said in (
         (1.04, []),
