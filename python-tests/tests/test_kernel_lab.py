@@ -294,7 +294,8 @@ def test_mount_that_fails_says_why(kernel: Machine) -> None:
 
 _FETCH = """\
 #!/bin/sh
-shift 5 # to the folder
+printf '%s\\n' "$@" >"$0.said"
+while [ $# -gt 2 ]; do shift; done # to the folder
 {fetch}
 """
 
@@ -302,7 +303,10 @@ shift 5 # to the folder
 def test_a_tree_is_whole_or_not_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing is fetched against the user's will, nor kept of a download that failed."""
+    """Nothing is fetched against the user's will, nor kept of a download that failed.
+
+    It goes by the way that this machine's apt goes.
+    """
     tree, fetching = tmp_path / "lab/debian13", tmp_path / "mmdebstrap"
     monkeypatch.setattr(machine, "FOLDER", tree.parent)
     monkeypatch.setenv("NFSMULTI_NO_INSTALL", "1")
@@ -310,6 +314,9 @@ def test_a_tree_is_whole_or_not_there(
         KernelTree.get()
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setenv("NFSMULTI_NO_INSTALL", "0")
+    proxy = 'Acquire::http::Proxy "http://127.0.0.1:9";'
+    (tmp_path / "apt.conf").write_text(proxy)
+    monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
     # A lab has no way to Debian's packages.
     remedy = r"outside of it, by \S*nfsmulti lab kernel -- true$"
     for fetch in ("exit 100", 'mkdir -p "$1/boot"; echo rubbish >"$1/boot/vmlinuz-6.12"'):
@@ -318,7 +325,8 @@ def test_a_tree_is_whole_or_not_there(
         with pytest.raises(MissingError, match=rf"(?s)kernel could not be fetched: .*{remedy}"):
             KernelTree.get()
         assert not tree.exists()
-        assert "nfsmulti: apt-get fetches Debian 13's kernel, for the" in capsys.readouterr().err
+        assert f"--aptopt={proxy}" in (tmp_path / "mmdebstrap.said").read_text().splitlines()
+        assert "nfsmulti: mmdebstrap fetches Debian 13's kernel, for the" in capsys.readouterr().err
     tree.mkdir()
     with pytest.raises(HarnessError, match=r"debian13 is broken \(its modules\)\n  delete"):
         KernelTree.get()

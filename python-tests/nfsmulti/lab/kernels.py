@@ -64,8 +64,9 @@ def lock() -> AbstractContextManager[None]:
 _PACKAGES = ("linux-image-amd64", "ktls-utils", "nfs-kernel-server", "zstd")
 _WHAT = "Debian 13's kernel"
 # mmdebstrap has an apt of its own, which checks all by Debian's keys, and installs nothing. The
-# packages come from where this machine's Debian comes from.
+# packages come from where this machine's Debian comes from, and by its way: its proxies, say.
 _EXTRACTS = ("--quiet", "--variant=extract", "--mode=chrootless")
+_WAY = ("Acquire::http", "Acquire::https", "Acquire::Check-Valid-Until", "Acquire::Check-Date")
 _SUITE = "trixie"
 _DEBIAN = "http://deb.debian.org/debian"
 _KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -127,13 +128,15 @@ def _fetch(folder: Path) -> None:
             "leave out --no-install",
         )
     print(
-        f"nfsmulti: apt-get fetches {_WHAT}, for the guest, to {shown(folder)} (once)",
+        f"nfsmulti: mmdebstrap fetches {_WHAT}, for the guest, to {shown(folder)} (once)",
         file=sys.stderr,
     )
     partial = folder.with_name(f"{folder.name}.new")
     shutil.rmtree(partial, ignore_errors=True)
     what = [f"--include={','.join(_PACKAGES)}", _SUITE, str(partial)]
     try:
+        way = run(["apt-config", "dump", *_WAY], timeout=_SECONDS).check().stdout.splitlines()
+        what = [*(f"--aptopt={line}" for line in way), *what]
         source = f"deb [signed-by={_KEYS}] {_uri()} {_SUITE} main"
         run(["mmdebstrap", *_EXTRACTS, *what, source], timeout=_FETCH_SECONDS).check()
         _complete(partial)
