@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -11,7 +12,7 @@ import re
 import shutil
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -46,12 +47,12 @@ def _names() -> list[str]:
 
 
 @pytest.fixture
-def export(tmp_path: Path) -> Path:
-    """Return a directory that holds files of others, of every name that bundled jobs use."""
+def export(tmp_path: Path) -> Iterator[Path]:
+    """Yield a directory that holds files of others, of every name that bundled jobs use."""
     folder = tmp_path / "export"
     folder.mkdir()
-    _make_foreign(folder)
-    return folder
+    with _foreign(folder):
+        yield folder
 
 
 def _state(folder: Path) -> Mapping[str, str]:
@@ -78,8 +79,9 @@ _ODD += [b"nfsmulti-metadata-0123abcd", b".nfsmulti-doctor-0123abcd", b"-rf", b"
 _ODD += [b"new\nline", b"\x1b]0;title\x07", b"n" * 255]
 
 
-def _make_foreign(export: Path) -> Path:
-    """Make files of others of every name, and in a folder, which is returned, of every kind."""
+@contextlib.contextmanager
+def _foreign(export: Path) -> Iterator[Path]:
+    """Make files of others of every name, and in a folder, which is yielded, of every kind."""
     for name in _names():
         (export / name).write_text(f"mine: {name}\n")
     folder = export / "foreign"
@@ -96,7 +98,10 @@ def _make_foreign(export: Path) -> Path:
             (odd / "inner").mkdir(parents=True)
             (odd / "inner/file").write_text("mine")
     folder.joinpath(*["deep"] * 200).mkdir(parents=True)
-    return folder
+    yield folder
+    shutil.rmtree(folder)  # which other tests do not find
+    for name in _names():
+        (export / name).unlink()
 
 
 def test_run_leaves_what_fio_said_and_changes_no_file_that_is_there(
@@ -143,8 +148,7 @@ def test_a_run_that_was_killed_and_clean_change_nothing_of_others(
     pool = str(export) if version == "mount" else lab.path(0, version=version)
     enter = [] if version == "mount" else lab.command([])
     export.mkdir(exist_ok=True)
-    foreign = _make_foreign(export)
-    try:
+    with _foreign(export) as foreign:
         before = _state(export)
         with hanging_run(tmp_path, 4, "dd", f"--pool={pool}", enter=enter) as process:
             process.signal(signal.SIGKILL)
@@ -162,10 +166,27 @@ def test_a_run_that_was_killed_and_clean_change_nothing_of_others(
             run_harness("clean", *where, enter=enter).check()
             assert not left.exists()
         assert _state(export) == before
-    finally:  # which other tests do not find
-        shutil.rmtree(foreign)
-        for name in _names():
-            (export / name).unlink()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("metadata", "--workload=create,remove", "--depth=8"),
+        in_full(("connections", "--version=4.1", "--nconnect=1", "--jobs=1")),
+    ],
+)
+def test_a_run_changes_no_file_of_a_server(
+    tmp_path: Path, lab: Lab, words: tuple[str, ...]
+) -> None:
+    """Over NFSv4.1 a server needs no MOUNT."""
+    pool = ",".join(lab.path(number) for number in (0, 1))
+    if "--version=4.1" in words:
+        pool = re.sub(r"mountport=\d+", "mountport=1", pool)
+    where = [f"--pool={pool}", "--quick", "--repeat=1", f"--results={tmp_path}"]
+    with _foreign(lab.export_dir):
+        before = _state(lab.export_dir)
+        run_harness("run", *words, *where, enter=lab.command([]), env=SHORT).check()
+        assert _state(lab.export_dir) == before
 
 
 _REFUSED = {
