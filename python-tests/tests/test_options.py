@@ -154,6 +154,7 @@ _BEFORE: _Groups = {
         ({how: 4, "localaddr": f"127.0.0.8+{foreign}"}, f"{foreign} is not this machine's")
         for how, foreign in (
             ("nclients", "192.0.2.1"), ("nclients", "127.255.255.255"), ("nconnect", "224.0.0.1"),
+            ("nconnect", "0.0.0.0"),
         )
     ]),
     "discard": ({"rw": "read", "discard": 1}, "discard=1", [
