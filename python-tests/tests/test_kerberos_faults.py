@@ -140,21 +140,20 @@ def test_what_is_denied_for_ever(
 
 
 class _LateReply:
-    """It denies a call, and sends the reply to one before when the next context is in use.
+    """It denies a call, and sends what belongs to one before when the next context is in use.
 
-    A torn reply's first half comes with the reply that makes the context. With `denies` the late
-    reply denies its call as well.
+    That is a READ's reply, whose first half comes with the reply that makes the context; or without
+    `torn` the denial of a WRITE.
     """
 
-    def __init__(self, *, reads: bool, torn: bool = False, denies: bool = False):
-        self._reads, self._torn, self._denies = reads, torn, denies
+    def __init__(self, *, torn: bool):
+        self._torn, self.sent = torn, False
         self._late: Record | None = None
         self._denied = self._asked = False
-        self.sent = False
         self._rest, self._waiting = b"", list[Record]()
 
     def _is_meant(self, reply: Record) -> bool:
-        return reply.is_bulk if self._reads else reply.call is not None and reply.call.is_bulk
+        return reply.is_bulk if self._torn else reply.call is not None and reply.call.is_bulk
 
     def calls(self, call: Record) -> list[bytes]:
         if self.sent or not self._late or call.connection is not self._late.connection:
@@ -163,20 +162,18 @@ class _LateReply:
             self._denied = True
             return call.deny(AuthStat.CREDPROBLEM)
         if self._asked:
-            self._send()
+            self._send(self._late)
         self._asked = self._asked or call.is_init
         return passed(call)
 
-    def _send(self) -> None:
-        assert self._late
-        self.sent, connection = True, self._late.connection
-        if self._denies:
-            assert self._late.call
-            self._late.call.deny(AuthStat.CREDPROBLEM)
-            return
-        connection.send_stream(connection.client, self._rest or record(self._late.data))
-        for reply in self._waiting:
-            reply.go_on()
+    def _send(self, late: Record) -> None:
+        self.sent = True
+        if self._torn:
+            late.connection.send_stream(late.connection.client, self._rest)
+            for reply in self._waiting:
+                reply.go_on()
+        elif late.call:
+            late.call.deny(AuthStat.CREDPROBLEM)
 
     def replies(self, reply: Record) -> list[bytes]:
         if not self._late and self._is_meant(reply):
@@ -195,24 +192,17 @@ class _LateReply:
         return []
 
 
-@pytest.mark.parametrize(
-    ("rw", "flavor", "how"),
-    [
-        ("randwrite", "krb5i", {}),
-        ("randwrite", "krb5p", {}),
-        ("randread", "krb5p", {}),
-        # Its data is received where it belongs.
-        ("randread", "krb5p", {"torn": True}),
-        # The context that is in use by then serves on.
-        ("randwrite", "krb5", {"denies": True}),
-    ],
-)
-def test_a_reply_to_a_call_of_the_context_before(
-    client: Client, proxy: RecordProxy, rw: str, flavor: str, how: dict[str, bool]
+@pytest.mark.parametrize("torn", [True, False])
+def test_what_belongs_to_a_call_of_the_context_before(
+    client: Client, proxy: RecordProxy, torn: bool
 ) -> None:
-    """It is read by the keys of that context."""
+    """Half of a READ's data is where it belongs by then; and no denial ends the newer context.
+
+    A reply that comes whole is in test_scenarios_calls.py.
+    """
+    flavor, rw = ("krb5p", "randread") if torn else ("krb5", "randwrite")
     client.well(**VERIFIED, security=flavor)
-    late = _LateReply(reads=rw == "randread", **how)
+    late = _LateReply(torn=torn)
     proxy.calls, proxy.replies = late.calls, late.replies
     result = client.well(**{**VERIFIED, "rw": rw}, security=flavor)
     (line,) = result.stats

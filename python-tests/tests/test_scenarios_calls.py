@@ -298,6 +298,22 @@ def test_a_call_is_sent_again_once_no_key_can_verify_its_reply(
     assert ran.result.took < seconds * SECOND
 
 
+@pytest.mark.parametrize("service", [1, 2, 3], ids=["krb5", "krb5i", "krb5p"])
+@pytest.mark.parametrize("reads", [False, True], ids=["WRITE", "READ"])
+def test_a_reply_to_a_call_of_the_context_before(
+    scenario: Scenarios, reads: bool, service: int
+) -> None:
+    """It comes when the next one is in use, and is read by the keys of its own."""
+    operation = _R if reads else _W
+    late = on(operation, {"delay": SECOND}, nth=1)
+    forgets = on(operation, {"act": Act.CONTEXTS}, nth=2)
+    ran = scenario(late, forgets, reads=reads, depth=2, service=service)
+    first, others = ran.calls(operation)[0], ran.calls(operation)[1:]
+    assert first.answered > max(call.answered for call in others)
+    result = ran.result
+    assert (result.contexts, result.retransmissions, result.reconnects) == (2, 0, 0)
+
+
 def test_the_time_of_all_contexts_is_told(scenario: Scenarios) -> None:
     """In a simulated network each one after the first takes about as long as the next."""
     forgets: Fate = {"act": Act.CONTEXTS}
