@@ -3,6 +3,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import product
 
 import pytest
 from simulated import BLOCK, BLOCKS, FORGETS, SECOND, CData, Fate, Hook, Scenarios, on
@@ -160,36 +161,25 @@ def test_stripes_lie_where_they_must(
     assert sum(call.count for call in calls) == count * block
 
 
-# --- replies in fragments ---
-
-
-def _cut(size: int) -> Hook:
-    return lambda call: {"fragment": size}
+# --- odd sizes, and replies in fragments ---
 
 
 _HEAD = 128  # bytes of a READ's reply before its data, about
-_FRAGMENTS = {
-    "of one byte": _cut(1),
-    "that end in the head": _cut(41),
-    "that end in the data": _cut(_HEAD + 333),
+_FRAGMENTS: dict[str, Hook] = {
+    "whole": lambda _: None,
+    "of one byte": lambda _: {"fragment": 1},
+    "that end in the head": lambda _: {"fragment": 41},
+    "that end in the data": lambda _: {"fragment": _HEAD + 333},
     "of any size": lambda call: {"fragment": 1 + call.xid % 3000},
 }
 
 
 @pytest.mark.parametrize("version", [3, 4])
 @pytest.mark.parametrize("name", _FRAGMENTS)
-def test_replies_in_fragments(scenario: Scenarios, name: str, version: int) -> None:
-    """The data's padding as well: a block is 3 bytes short of a multiple of 4."""
-    terms: dict[str, object] = {"version": version, "blocks": 8, "block": BLOCK - 3}
-    ran = scenario(_FRAGMENTS[name], reads=True, **terms)
-    assert ran.lines == []
-    scenario(_FRAGMENTS[name], **terms)
-
-
-@pytest.mark.parametrize("block", [1, 101, 103, 4093])
-def test_odd_sizes(scenario: Scenarios, block: int) -> None:
+def test_odd_sizes_in_fragments(scenario: Scenarios, name: str, version: int) -> None:
     """Whatever the pad: what is written is on the server, and comes back."""
-    for reads in (False, True):
-        ran = scenario(reads=reads, blocks=4, block=block)
+    for block, reads in product((1, 101, 103, BLOCK - 3, 4093), (False, True)):
+        ran = scenario(_FRAGMENTS[name], version=version, reads=reads, blocks=4, block=block)
+        moved = ran.calls(_R, _W, Nfs4.READ, Nfs4.WRITE)
         assert ran.lines == []
-        assert {call.count for call in ran.calls(_R, _W)} == {block}
+        assert {call.count for call in moved} == {block}
