@@ -60,30 +60,31 @@ def _joined(*runs: Summary) -> Summary:
 
 def _dd() -> dict[str, Summary]:
     run = reference("dd")
-    own = placed(run, kind="pool")
+    unrun, own = (
+        _unrun(),
+        changed(placed(run, kind="pool", hosts=_HOSTS), command="fio --size=12345678"),
+    )
     at: dict[str, Factor] = {"client": "pool", "direction": "write"}
-    of_rates = {1: {"write": 200e6}, 5: {"write": 900e6}}
+    of_rates = {1: {"write": 200e6}, 5: {"write": float(2 * 800 << 20)}}
     uncapped = made("dd", [({**at, "streams": count}, one) for count, one in of_rates.items()])
-    two = made("dd", [({**at, "streams": 1}, {"write": 2 * 800 << 20})])
     rates = {(1, 1): 1e8, (1, 5): 1e8, (4, 1): 1e8, (4, 5): 3e8}  # by nconnect and streams
     by_nconnect = [
         ({**at, "streams": streams, "nconnect": nconnect}, {"write": rate})
         for (nconnect, streams), rate in rates.items()
     ]
     return {
-        "an own pool has nothing published": own,
-        "unless that is asked for": dataclasses.replace(own, command=f"{own.command} --published"),
-        "a time that was not measured is extrapolated": dataclasses.replace(run, quick=True),
-        "both published clients stand beside a run without caps": placed(uncapped, limits={}),
-        "what runs on each host": placed(run, hosts=_HOSTS),
-        "dd's time is that of all hosts' streams": placed(two, hosts=_HOSTS, limits={}),
-        "one point says what it measured": only(run, lambda cell: cell is run.cells[0]),
-        "failed and waiting cells are named": _unrun(),
+        "an own pool has nothing published": only(own, lambda cell: cell is own.cells[0]),
+        "unless asked for; of all hosts, a time that was not measured is extrapolated": (
+            dataclasses.replace(own, quick=True, command=f"{own.command} --published")
+        ),
+        "both published clients stand beside a run without caps, of all hosts' streams": placed(
+            uncapped, hosts=_HOSTS, limits={}
+        ),
+        "failed and waiting cells are named": unrun,
+        "what was published is told where nothing is done": only(
+            unrun, lambda cell: cell.status == "waiting"
+        ),
         "cells that differ in another factor are no repeats": made("dd", by_nconnect),
-        **{
-            f"a file of {size} bytes as one types it": changed(run, command=f"fio --size={size}")
-            for size in (800 << 20, 12_345_678)
-        },
     }
 
 
@@ -178,19 +179,17 @@ def _oltp() -> dict[str, Summary]:
             f"{words}, in {part:.0%} of all cells": placed(_full(run, part), kind=kind)
             for words, kind, part in (
                 ("client and server share a full processor", "kernel-lab", 0.34),
-                ("it counts for nothing", "kernel-lab", 0.2),
                 ("the client had a full processor", "pool", 1),
             )
         },
         "percentiles are of all repeats together": changed(few, read=part("read", bins=bins)),
         "the server's are full": placed(changed(run, server=Server(97.0, 8, 0, 0)), kind="pool"),
-        "a second kind is needed to compare": alone,
         "a question mark is explained": _joined(alone, same),
         "each at its own concurrency where they share none": only(
             run, lambda cell: [*cell.factors.values()] in (["one", 4], ["pool", 16])
         ),
-        "how many connections several are, and versions of mounts": changed(
-            placed(run, mounts={"m": "vers=4.2,proto=rdma"}),
+        "full in a fifth counts for nothing; how many several are, and versions of mounts": changed(
+            placed(_full(run, 0.2), mounts={"m": "vers=4.2,proto=rdma"}),
             lambda cell: cell.factors["connections"] == "pool",
             command="fio --pool=a --nconnect=4 --spread=roundrobin", paths={"a": 0.5, "b": 0.5}),
     }  # fmt: skip
@@ -244,7 +243,6 @@ def _neighbour() -> dict[str, Summary]:
     limited = changed(_neighbours(), factors=by_a_clock)
     writers = ("random-writers", "writers")
     return {
-        "p99 of enough reads": _few_reads(2000),
         "p50 of fewer": _few_reads(300),
         "none of four": _few_reads(4),
         "a server has so many threads": threads,
@@ -272,11 +270,13 @@ def _security() -> dict[str, Summary]:
     mounted = _joined(pool, mounts)
     ktls = changed(lab, tls=lambda cell: cell.tls.replace("GnuTLS", "the kernel (kTLS)"))
     return {
-        "a flavor that the server lacks": changed(
-            lab, lambda cell: cell.factors["flavor"] == "mtls", status="skipped", why=why, read=None
+        "a flavor that the server lacks; the kernel's work is in the jobs' calls": changed(
+            ktls,
+            lambda cell: cell.factors["flavor"] == "mtls",
+            status="skipped",
+            why=why,
+            read=None,
         ),
-        "the kernel's work is in the jobs' calls": ktls,
-        "on a pool the rates of TLS are told": pool,
         "a mount's CPU time is its machine's": mounted,
         "which is the server's, too, in a guest": placed(mounted, own_server=True),
         "without sys others are held to the first": only(
@@ -390,14 +390,11 @@ def _clients() -> dict[str, Summary]:
         "where the rate is not held there is no wait to tell": _beside(lost, **not_held),
         "it may be held without these alone": _beside(held, **not_held),
         "without the engine's lines nobody knows how many are served": changed(alone, clients=None),
-        "repeats that differ in that are both named": changed(
-            alone, _most(2), clients=Clients(1000, 123, 0.99, 1.0)
+        "a repeat that differs in that, and what a server does to those that it does not take": (
+            changed(alone, _most(2), clients=Clients(1000, 123, 0.99, 1.0, reset))
         ),
         "beside busy connections it tells what clients wait, not the neighbours' writes": _beside(
             alone, read=part("read", bins=_slower), write=lambda cell: cell.read
-        ),
-        "what a server does to clients that it does not take": changed(
-            alone, _most(), clients=Clients(1000, 123, 0.99, 1.0, reset)
         ),
         "one client": only(alone, lambda cell: cell.factors["clients"] == 1),
         **_restarts(),
@@ -424,15 +421,15 @@ def _restarts() -> dict[str, Summary]:
         "nor where one that was known did not return either": _restarted(
             held_up, but(back_s=[3.0] * 299), held_up
         ),
-        "without all there is no time until all were back, in a repeat": _restarted(
-            whole, Restart(2.5, 300, [3.0] * 299), whole
-        ),
         "new ones that were not served": _restarted(
             Restart(2.5, 300, every, new=2, waited_s=[5.4])
         ),
         "a restart that no client noticed is none of this server": _restarted(idle),
-        "clients that kept their connection are counted beside those that lost it": _joined(
-            *(_restarted(kept, clients=count) for count in (100, 1000))
+        "no time until all were back without all, in a repeat, beside those that lost nothing": (
+            _joined(
+                _restarted(kept, clients=100),
+                _restarted(whole, Restart(2.5, 300, [3.0] * 299), whole, clients=1000),
+            )
         ),
     }  # fmt: skip
 
@@ -477,25 +474,22 @@ def _latency() -> dict[str, Summary]:
     )  # fmt: skip
     return {
         "one configuration": one_latency(),
-        "a limit that all loads meet": one_latency(slo="p99:1s"),
-        "the knee, by its rule": one_latency(slo=""),
         "knees side by side": made_runs.latency(slo=""),
         "a knee is told of the load that it is at": _odd_knee(),
         "not met by the lowest load": one_latency(slo="p99:100us"),
         "none sustained": only(one, lambda cell: cell.factors["load"] in ("peak", 120)),
         "not sustained by most repeats": unheld,
-        **{f"a hiccup at {load} %": hiccup(one, load) for load in (60, 40)},
+        "a hiccup": hiccup(one, 40),
         "repeats do not tell configurations apart": _joined(one, two(hiccup(other, 60))),
         "two without a figure": _joined(hiccup(one, 40), two(hiccup(one, 40))),
         "other transports": _joined(
             *(changed(one, factors={"transport": at}) for at in ("rdma", "rdma-mount"))
         ),
-        "too few I/Os in a repeat are pooled": changed(
-            one, lambda cell: _arrived(cell) and cell.repeat == 1,
+        "drawn without stamps, with a repeat's too few I/Os pooled": changed(
+            changed(one, parts=None), lambda cell: _arrived(cell) and cell.repeat == 1,
             read=part("read", response={"100000": 900}),
         ),
-        "drawn without stamps": changed(one, parts=None),
-        "drawn by medians of repeats": changed(
+        "drawn by medians of repeats, of which all meet the limit": changed(
             one_latency(slo="p99:1s"), lambda cell: (cell.repeat, cell.factors["load"]) == (2, 40),
             parts=Parts({"90000000": 20000}, {"2100000": 20000}, {"40000": 20000})),
         "many loads": one_latency(repeats=1, loads=range(10, 121, 5)),
@@ -569,7 +563,6 @@ def _connections() -> dict[str, Summary]:
         "not by both of its directions": _curve({1: 8e8, 4: 8e8}, _LINK, write=8e8),
         "still rising, with a full core": _curve({1: 50e6, 4: 200e6}, core=97),
         "one count": _curve({4: 1e9}),
-        "two repeats": _curve(capped, repeats=2),
         "noise": _curve({1: 300e6, 4: 1100e6, 8: 1110e6}, noise=0.3),
         "repeats that failed are missed where they would be pairs": only(
             _curve({1: 300e6, 4: 1100e6}),
@@ -578,20 +571,14 @@ def _connections() -> dict[str, Summary]:
         "a dip does not rule out fewer": _curve(
             {1: 1000e6, 2: 700e6, 4: 1060e6, 8: 1060e6}, noise=0.05
         ),
-        "nothing is full": flat,
         "the client's processors are": full,
-        "others' work alone": changed(full, others_busy=0.6),
-        "which the wake-up shows": changed(full, others_busy=0.6, parts=waking),
+        "others' work, which the wake-up shows": changed(full, others_busy=0.6, parts=waking),
         "their own wake-up": changed(full, parts=waking),
-        "a core is": core,
-        "even so with --discard": discards(core),
-        "not the limit with --discard": discards(flat),
+        "a core is, even so with --discard": discards(core),
+        "nothing is full, with --discard": discards(flat),
         "other transports, and a count that failed": _transports(),
         "several hosts count no paths": _by_hosts(),
         "one connection on one path is the base of several": _of_two_paths(),
-        "a run that has no such base": only(
-            _of_two_paths(), lambda cell: "paths" not in cell.factors
-        ),
     }
 
 
@@ -640,16 +627,13 @@ def _drifting(run: Summary, drift: Callable[[Cell], float]) -> Summary:
 
 
 def _sweep() -> dict[str, Summary]:
-    def by_sync(at: dict[str, Factor]) -> float:
-        return 103 if at["sync"] == "sync" else 100
-
     def of_link(at: dict[str, Factor]) -> float:
         slow = 60 if at["buffer"] == 16384 else 119
         return 84 if at["direction"] == "write" else slow
 
     def of_both(at: dict[str, Factor]) -> float:
         best = at["buffer"] == (65536 if at["direction"] == "read" else 32768)
-        return by_sync(at) ** 2 / 100 * (1.2 if best else 1)
+        return (106 if at["sync"] == "sync" else 100) * (1.2 if best else 1)
 
     def of_further(at: dict[str, Factor]) -> float:
         both = at["nconnect"] == 4 and at["version"] == "4.1"
@@ -660,14 +644,12 @@ def _sweep() -> dict[str, Summary]:
     reads = only(same, lambda cell: cell.factors["direction"] == "read").cells
     two: dict[str, Any] = {"buffer": (65536, 131072)}
     return {
-        "no setting matters": same,
-        "a drift between repeats hides nothing": _drifting(
-            sweep(by_sync), lambda cell: 2**cell.repeat
-        ),
         "what fills the lab's link is alike by construction": placed(sweep(of_link), **lab),
         "reads alone": dataclasses.replace(same, cells=reads),
         "with a write": dataclasses.replace(same, cells=[*reads, same.cells[-1]]),
-        "the best level of what matters": sweep(of_both, 4),
+        "the best level of what matters, which no drift between repeats hides": _drifting(
+            sweep(of_both, 4), lambda cell: 2**cell.repeat
+        ),
         "soft with a warning": sweep(lambda at: 130 if at["mount"] == "soft" else 100),
         "drawn: nconnect and version": sweep(
             of_further, nconnect=(1, 4), version=(3, "4.1"), **two
@@ -676,9 +658,6 @@ def _sweep() -> dict[str, Summary]:
             _half_of_a_sweep(), _lost_of_half, status="failed", read=None, write=None
         ),
         "noise shows no plateau": _drifting(same, lambda _: rng.uniform(0.5, 2)),
-        "further factors stand beside the published figures apart": sweep(
-            lambda at: 100 * float(at["nconnect"]), 1, nconnect=(1, 2)
-        ),
         **_sweeps_of_threads(two),
     }
 
@@ -717,9 +696,10 @@ def _sweeps_of_threads(two: Mapping[str, Any]) -> dict[str, Summary]:
         lambda cell: cell.factors["threads"] != 64 or cell.repeat == 1,
     )
     return {
-        "a setting of the server": under(sweep(speed, threads=(1, 8), **two)),
         "a drift between blocks is no effect of it": under(blocks),
-        "a level that few repeats have costs itself alone": under(some),
+        "a setting of the server, of which a level that few repeats have costs itself alone": (
+            under(some)
+        ),
     }
 
 

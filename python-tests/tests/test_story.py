@@ -361,17 +361,6 @@ def test_each_repeat_is_a_dot_and_three_have_an_interval() -> None:
 # --- runs that did not go well ---
 
 
-def test_a_run_of_which_nothing_is_done_has_what_was_published() -> None:
-    nothing = only(page_cases.cases("dd")["failed and waiting cells are named"], _waits)
-    text = report_of(nothing)
-    assert "No cell of this run has finished" in text
-    assert "43.20 s, 19.4 MB/s" in text
-
-
-def _waits(cell: Cell) -> bool:
-    return cell.status == "waiting"
-
-
 def test_environment_may_be_missing_and_must_not_be_broken(tmp_path: Path) -> None:
     assert "environment.json | missing" in report_of(made_runs.dd(repeats=1), {})
     file = made_runs.saved(made_runs.dd(repeats=1), tmp_path) / "environment.json"
