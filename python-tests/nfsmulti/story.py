@@ -300,18 +300,11 @@ class Page:
     over_time: Callable[[Summary], Summary] = lambda summary: summary
 
     @property
-    def title(self) -> str:
-        """What the page is called."""
-        return self._paragraphs[0].removesuffix(".")
-
-    @property
-    def publication(self) -> str:
-        """Who published what; "" for nothing."""
-        return next((one for one in self._paragraphs if one.startswith("Published")), "")
-
-    @property
-    def _paragraphs(self) -> list[str]:
-        return [" ".join(one.split()) for one in self.about.split("\n\n")]
+    def begins(self) -> tuple[str, str]:
+        """What the page is called, and who published what; "" for nothing."""
+        every = [" ".join(one.split()) for one in self.about.split("\n\n")]
+        published = (one for one in every if one.startswith("Published"))
+        return every[0].removesuffix("."), next(published, "")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -119,7 +119,7 @@ def contents(
     when = texts.moment(summary.started) + (", quick" if summary.quick else "")
     own = "" if EMULATED in guest else guest  # else a caveat tells
     return {
-        "title": story.page.title,
+        "title": story.page.begins[0],
         "label": summary.label,
         "about": ". ".join(filter(None, (when, conditions.in_short(summary), own))) + ".",
         "answer": answer,
@@ -137,7 +137,7 @@ def _published(story: Story, summary: Summary) -> list[Section]:
     """Return the findings that were published, with the figures that they rest on."""
     findings, beside = published(story, summary)
     found = [one for one in (findings_table(findings), beside_table(beside)) if one.rows]
-    words = [story.page.publication]
+    words = [story.page.begins[1]]
     return [Section("Published figures and ours", words, found)] if found else []
 
 

@@ -138,7 +138,10 @@ def measured(cell: Cell, result: FioResult, client: Watch) -> Cell:
     if why := trouble(result):
         raise HarnessError(why)
     assert report is not None
-    _check_direction(cell, report)
+    named = cell.factors.get("direction")
+    other: Direction = "read" if named == "write" else "write"
+    if named in ("read", "write") and report.operations(other):
+        raise HarnessError(f"fio did {other} in a cell whose direction is {named}")
     try:
         parts = dict(sorted(fiorun.shares(result.stats).items()))
         ops = sum(line.read_ops + line.write_ops + line.meta_ops for line in result.stats)
@@ -181,14 +184,6 @@ def trouble(result: FioResult) -> str | None:
     except (LookupError, TypeError, AttributeError):
         return "fio wrote JSON that is not a report"
     return None
-
-
-def _check_direction(cell: Cell, report: FioReport) -> None:
-    """Raise HarnessError where fio read in a cell named for writing, or wrote for reading."""
-    named = cell.factors.get("direction")
-    other: Direction = "read" if named == "write" else "write"
-    if named in ("read", "write") and report.operations(other):
-        raise HarnessError(f"fio did {other} in a cell whose direction is {named}")
 
 
 def _watched(

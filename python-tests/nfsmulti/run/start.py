@@ -70,7 +70,11 @@ def planned(request: Request, name: str) -> tuple[Plan, dict[str, Any]]:
     if name in _HERE_ALONE and request.hosts:
         raise HarnessError(f"{name} runs on this machine only: leave out --hosts")
     scenario = SCENARIOS[name]
-    scale = Scale(request.quick, _cell_seconds(), request.choice)
+    seconds = os.environ.get(_CELL_SECONDS, "")
+    try:
+        scale = Scale(request.quick, float(seconds) if seconds else None, request.choice)
+    except ValueError:
+        raise HarnessError(f"{_CELL_SECONDS}={seconds}: not a number of seconds") from None
     specs, left_out = _specs(scenario, request, scale)
     repeats = request.repeat or (scenario.quick_repeats if request.quick else scenario.repeats)
     seed = request.seed if request.seed is not None else secrets.randbelow(1 << 31)
@@ -167,14 +171,6 @@ def _specs(scenario: Story, request: Request, scale: Scale) -> tuple[list[CellSp
         raise HarnessError(f"{scenario.name}: nothing of it can run here: {'; '.join(left_out)}")
     specs = crossed(request.amounts.of(specs), request.factors)
     return specs, left_out
-
-
-def _cell_seconds() -> float | None:
-    given = os.environ.get(_CELL_SECONDS)
-    try:
-        return float(given) if given else None
-    except ValueError:
-        raise HarnessError(f"{_CELL_SECONDS}={given}: not a number of seconds") from None
 
 
 def _place(scenario: Story, plan: Plan) -> dict[str, Any]:
