@@ -115,12 +115,12 @@ def _jain(cell: Cell) -> float | None:
     return cell.jain or (jain(cell.paths.values()) if any(cell.paths.values()) else None)
 
 
-def _of_mounts(way: str, name: str, per: float = 1) -> Take:
-    """Return the same of the calls of mounts; of means in µs `per` 1,000."""
+def _of_mounts(way: str, name: str, per: int = 0) -> Take:
+    """Return the same of the calls of mounts; means in µs are told `per` 1,000."""
 
     def taken(cell: Cell) -> float | None:
         found = getattr(cell.mount_calls.get(way), name, None)
-        return found and found / per
+        return found / per if found and per else found
 
     return taken
 
