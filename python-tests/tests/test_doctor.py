@@ -409,6 +409,32 @@ def test_who_may_open_few_files_is_told_what_allows_more(
     assert found.remedy == remedy
 
 
+@pytest.mark.parametrize(
+    ("state", "locked", "levels"),
+    [
+        ("4: ACTIVE", resource.RLIM_INFINITY, "ok"),
+        ("1: DOWN", resource.RLIM_INFINITY, "warn"),
+        ("4: ACTIVE", 64 << 10, "ok warn"),
+    ],
+)
+def test_an_rdma_device_needs_its_link_and_memory_that_may_be_locked(
+    state: str, locked: int, levels: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    port = tmp_path / "sys/class/infiniband/rxe0/ports/1"
+    for file, text in (
+        (port / "state", state),
+        (port / "link_layer", "Ethernet"),
+        (tmp_path / "dev/infiniband/uverbs0", ""),
+        (tmp_path / "nfsmulti-rdma", ""),
+    ):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{text}\n")
+    monkeypatch.setattr(machine, "build_dir", lambda: tmp_path)
+    monkeypatch.setattr(machine, "Path", lambda name: tmp_path / name.strip("/"))
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (locked, locked))
+    assert " ".join(one.level for one in machine.rdma_devices(wanted=True)) == levels
+
+
 # --- which security flavors an export takes ---
 
 # By MNT (RFC 1813) or SECINFO (RFC 8881, 18.29, 18.45); pseudo flavors.

@@ -505,8 +505,8 @@ def test_a_file_that_cells_share_is_counted_once(
     """In its largest size, whichever cell comes last."""
     specs = SCENARIOS[name].own_cells(Scale(True), _ONE)[0]
     plan = dataclasses.replace(made_record(tmp_path / "run", name, specs).plan, hosts=hosts)
-    for cells in (plan.cells, plan.cells[::-1]):
-        found = preflight.needs(dataclasses.replace(plan, cells=cells))
+    for last in plan.cells[:9]:  # of sweep they have each size
+        found = preflight.needs(dataclasses.replace(plan, cells=[*plan.cells, last]))
         assert (found.bytes, found.entries, found.certain) == needed
 
 
