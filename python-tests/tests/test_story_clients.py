@@ -46,9 +46,7 @@ def _line(ops: int = 0, **more: Any) -> ConnectionStats:
     """Return a connection's line; what is not given is 0, or nothing."""
     fields = ConnectionStats.__dataclass_fields__.items()
     none = {
-        name: "" if one.type == "str" else 0
-        for name, one in fields
-        if one.type in ("str", "int", "float")
+        name: "" if one.type is str else 0 for name, one in fields if one.type in (str, int, float)
     }
     return ConnectionStats(**{**none, "job": "clients", "read_ops": ops, **more})
 

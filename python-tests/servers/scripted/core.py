@@ -109,6 +109,7 @@ Ask = Callable[[Procedure, Arguments, Node | None], tuple[Call, Results]]
 
 
 _serving = threading.local()  # core: whose call this thread carries out
+_loading = threading.Lock()  # the hooks are set once, by the first thread that makes a core
 
 
 @functools.cache
@@ -149,7 +150,8 @@ class Core:
     """The core of one server."""
 
     def __init__(self, export: Export, terms: Terms):
-        self._ffi, self._library = _library()
+        with _loading:
+            self._ffi, self._library = _library()
         self._export, self._files, self._terms = export, export.files, terms
         self._top = above(export)
         self._granted: dict[bytes, Granted] = {}  # by session
