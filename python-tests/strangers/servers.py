@@ -28,7 +28,7 @@ class Stranger:
     """A server: where it is from, and its arguments, in which {words} are filled in.
 
     {address} is where it shall listen and {port} its port; {data} is a directory that is empty at
-    first, and {state} one for what else it keeps, with `config` as its file of that name.
+    first, and {state} one for what else it keeps, with `config` as its config.toml.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Running(Daemon):
         for made in (data, state):
             made.mkdir(parents=True)
         words = {"address": address, "port": PORT, "data": data, "state": state}
-        (state / "config").write_text(stranger.config.format_map(words))
+        (state / "config.toml").write_text(stranger.config.format_map(words))
         arguments = [word.format_map(words) for word in stranger.arguments.split()]
         self._end = (address, PORT)
         ports = f"nfsport={PORT}&mountport={PORT}&" if stranger.nfs == "3" else ""
@@ -118,7 +118,7 @@ STRANGERS = (
         "0.19.1",
         "crate `zerofs`",
         _PROGRAM.format("zerofs", "dev"),
-        "run --config={state}/config",
+        "run --config={state}/config.toml",
         config=_ZEROFS,
     ),
 )
