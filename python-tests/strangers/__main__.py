@@ -4,8 +4,6 @@
 Exit status 1 where a trial fails that docs/servers.md has a "yes" for.
 """
 
-from __future__ import annotations
-
 import shutil
 import sys
 

@@ -4,8 +4,6 @@
 Each gives a Verdict, whose lines are the engine's and fio's where something fell short.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Pages as Chromium has them, without a window: what its console says, and how wide they become."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

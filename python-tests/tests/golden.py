@@ -5,8 +5,6 @@ Each has several cases: the lines alone that are not as in the one before that i
 first of a plan is whole; those of pages begin with the story's reference run, whose report.md is.
 """
 
-from __future__ import annotations
-
 import contextlib
 import difflib
 from collections.abc import Iterator, Mapping, Sequence

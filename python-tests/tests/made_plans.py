@@ -4,8 +4,6 @@
 An option has a line, which says by which factors it differs.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@
 These have figures as a server might give them, the same each time.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json

@@ -4,8 +4,6 @@
 Of those with "drawn" in their promise, what plots draw is kept as well.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import random
 from collections.abc import Callable, Mapping

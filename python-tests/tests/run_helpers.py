@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Runs of a few cells, made by hand."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """bench: its cases, its page, and runs of it that are short."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import hashlib

@@ -4,8 +4,6 @@
 Of mounts what the kernel tells of their calls: these lines are Debian 13's, where fio has written.
 """
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import json

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """compare: what it prints, how it exits, and that equal runs pass it."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json

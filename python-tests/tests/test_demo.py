@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The demo: what it says of made figures, and short runs of it in a lab and without privileges."""
 
-from __future__ import annotations
-
 import dataclasses
 import shutil
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """README.md, docs/ and the manual page say what is so."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

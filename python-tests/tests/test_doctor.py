@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The doctor: what it says of real servers, of what is wrong with them, and of this machine."""
 
-from __future__ import annotations
-
 import json
 import resource
 import socket

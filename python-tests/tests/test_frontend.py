@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """./nfsmulti, the shell front end: usage, and what it says of packages that are missing."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Labs: they come up, are what they promise, and leave nothing."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

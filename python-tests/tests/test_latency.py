@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """run latency: which loads are offered, how far a server holds them, and what is told of that."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from pathlib import Path

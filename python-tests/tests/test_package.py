@@ -4,8 +4,6 @@
 And further builds: fio's headers are there already, and RDMA's libraries or TLS's may be missing.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a run consists of: the cells of each scenario, factors of the user, and their order."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """./nfsmulti run, with cells of a moment each."""
 
-from __future__ import annotations
-
 import dataclasses
 import errno
 import io

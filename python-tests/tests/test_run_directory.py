@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a run leaves alone on a user's servers, what it leaves behind, and what it asks first."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import io

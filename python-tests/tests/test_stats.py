@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Statistics against answers that are known from elsewhere."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import random

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Stories as data: what they run, the figures of a cell, and what their pages tell and draw."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import io

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """run clients: what its page tells, what it asks before it runs, and runs of it in a lab."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import os

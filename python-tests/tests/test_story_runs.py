@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What stories run on mounts and pools, what they refuse, and what they leave behind."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import os

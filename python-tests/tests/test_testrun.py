@@ -4,8 +4,6 @@
 And ./nfsmulti faults: which tests it runs, and the tables and the status that it makes of them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os
