@@ -55,6 +55,12 @@ class Work:
     def side(self) -> Direction:
         return "read" if self.options["rw"] == "read" else "write"
 
+    @property
+    def sides(self) -> tuple[Direction, ...]:
+        """Return what counts: bytes that are written are read back."""
+        reads_back = self.side == "write" and "verify" in self.options
+        return ("write", "read") if reads_back else (self.side,)
+
     def kept(self, files: Files) -> int:
         """Return how much of its work the server has: bytes, or entries made or removed."""
         if self.options["bs"] == 1:
@@ -163,7 +169,8 @@ def _discrepancies(work: Work, left: Left, report: FioReport) -> Iterator[str]:
     """Hold what fio counts against the engine's own count, and against the server's files."""
     result, files, done = left.result, left.files, report.bytes(work.side)
     if result.status == 0:
-        yield from miscounted(result, work.side, work.options["size"])
+        for side in work.sides:
+            yield from miscounted(result, side, work.options["size"])
         names = sorted(files.keys() | work.after.keys())
         if wrong := [name for name in names if files.get(name) != work.after.get(name)]:
             yield f"files are not as the job must leave them: {len(wrong)}, such as {wrong[0]}"

@@ -624,12 +624,12 @@ _CONTRADICTIONS: list[tuple[bytes, tuple[Op, ...]]] = [
     (reply(0), (Op.PUTFH,)),
     (xdr(0, _OPAQUE_MAX + 1) + bytes(2000), (Op.PUTFH,)),  # the tag
     # Sizes and counts that are too large, of bytes that are all there.
-    (reply(0, xdr(10, 0) + xdr(b"h" * (_FH_SIZE + 1))), (Op.GETFH,)),
+    (reply(0, xdr(10, 0) + xdr(b"h" * (_FH_SIZE + 1)), _GOOD), (Op.GETFH,)),
     (
-        reply(0, xdr(42, 0, Hyper(7), 6, 0, 0, Hyper(5), b"m" * (_OPAQUE_MAX + 1), b"", 0)),
+        reply(0, xdr(42, 0, Hyper(7), 6, 0, 0, Hyper(5), b"m" * (_OPAQUE_MAX + 1), b"", 0), _GOOD),
         (Op.EXCHANGE_ID,),
     ),
-    (reply(0, xdr(33, 0, 65, *[1] * 65)), (Op.SECINFO,)),
+    (reply(0, xdr(33, 0, 65, *[1] * 65), _GOOD), (Op.SECINFO,)),
 ]
 
 

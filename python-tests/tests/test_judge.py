@@ -23,10 +23,12 @@ def _left(work: Work, error: int, **more: Any) -> Left:
     names = ("connection", "retransmissions", "reissues", "reconnects", "errors")
     counts = dict.fromkeys((*names, "read_bytes", "write_bytes", "meta_ops"), 0)
     counts |= {"ops": done, "rewritten_bytes": _AGAIN, "write_bytes": _AGAIN}
-    counts["meta_ops" if entries else f"{work.side}_bytes"] += done
+    sides = {side: {"io_bytes": done} for side in work.sides}
+    sides[work.side]["io_bytes"] += more.pop("fio", 0)
+    for side in work.sides:
+        counts["meta_ops" if entries else f"{side}_bytes"] += done
     line: Any = SimpleNamespace(**{name: n + more.pop(name, 0) for name, n in counts.items()})
-    side = {"io_bytes": done + more.pop("fio", 0)}
-    report = FioReport({"jobs": [{"error": error, work.side: side}]})
+    report = FioReport({"jobs": [{"error": error, **sides}]})
     files = more.pop("files", work.before if error else work.after)
     members = {"status": int(error > 0), "stderr": "", "report": report, **more}
     result = FioResult(
@@ -63,6 +65,7 @@ _CHANGES: list[tuple[str, int, dict[str, Any], str]] = [
     ("write", 0, {"files": {FILE: WRITTEN[FILE][:-1]}}, _UNLIKE.format(1, FILE)),
     ("write", 0, {"fio": -1}, _SIDE.format("write", _SIZE - 1, _SIZE)),
     ("write", 0, {"rewritten_bytes": 1}, _SIDE.format("write", _SIZE, _SIZE - 1)),
+    ("write", 0, {"read_bytes": -1}, _SIDE.format("read", _SIZE, _SIZE - 1)),
     ("read", 0, {"read_bytes": -1}, _SIDE.format("read", _SIZE, _SIZE - 1)),
     ("read", 0, {"fio": -9, "read_bytes": -9}, _SIDE.format("read", _SIZE - 9, _SIZE - 9)),
     ("write", errno.EIO, {"fio": 1}, "of 1 written 0 were kept, 0 reported as lost"),

@@ -99,6 +99,8 @@ class Reply:
         reading = read_results(self.lib, self.sent, *operations)
         assert reading.sound, self
         assert not any(reading.statuses), self
+        assert self.sent[4:12] == xdr(b"tag!"), self
+        assert Nfs4.READ in operations or reading.used == len(self.sent), self
         return reading.used, dict(zip(operations, reading.bodies, strict=True))
 
 

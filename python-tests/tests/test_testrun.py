@@ -214,6 +214,14 @@ def test_nothing_that_a_test_starts_outlives_the_runner(number: str, tmp_path: P
     assert tmp_path.name not in namespaces()
 
 
+def test_without_privileges_pytest_runs_where_we_are_and_that_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(testrun, "_ENTER", ["false"])
+    assert testrun._enclosed.__wrapped__() == []
+    assert "servers that they started go on running" in capsys.readouterr().err
+
+
 # --- limits ---
 
 
