@@ -256,6 +256,22 @@ def test_a_command_asks_for_the_packages_of_its_servers(machine: Machine, tmp_pa
     assert "apt-get install" not in machine.run("demo").stderr
 
 
+def test_what_fetches_the_guests_kernel_is_asked_for_until_that_is_there(
+    used_machine: Machine,
+) -> None:
+    _with_python(used_machine.root)
+    used_machine.program("cmake", "")
+    used_machine.packages(all_but="mmdebstrap")
+    words = ("lab", "kernel", "--no-install", "--", "true")
+    done = used_machine.run(*words)
+    assert done.status == 1
+    assert done.stderr.endswith(" --no-install-recommends mmdebstrap\n")
+    (used_machine.root / "build/kernel-lab/debian13").mkdir(parents=True)
+    done = used_machine.run(*words)
+    assert (done.status, done.stderr) == (0, "")
+    assert done.stdout == "-m nfsmulti lab kernel -- true\n"
+
+
 def test_other_systems_bring_what_they_have(machine: Machine) -> None:
     """Fedora has dpkg for those who make Debian's packages: without any it is no Debian."""
     machine.program("dpkg-query", "exit 1")
