@@ -313,7 +313,7 @@ def _text(file: IO[bytes]) -> str:
     return file.read().decode(errors="surrogateescape")
 
 
-# --- programs of a lab, which serve until they are stopped, and can be started again ---
+# --- programs that serve until they are stopped, and can be started again ---
 
 _UP_SECONDS = 60.0
 _LINES = 20  # of its last words
