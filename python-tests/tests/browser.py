@@ -66,10 +66,15 @@ def look(pages: Sequence[str], folder: Path, width: int) -> tuple[list[str], lis
     document.write_text(_FRAMES.format(frames="\n".join(frames)))
     words = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
     words += ["--enable-logging=stderr", f"--user-data-dir={folder / 'profile'}", "--dump-dom"]
-    done = run([chromium, *words, document.resolve().as_uri()], timeout=_SECONDS).check()
-    found = re.search(r"<title>(\[.*\])</title>", done.stdout)
-    assert found, done.stdout[:200]
-    measured = json.loads(found[1])
-    assert [each[1] for each in measured] == [width] * len(pages)
-    seen = [Seen(whole - width, broken, scrolled) for whole, _, broken, scrolled in measured]
+    # Beside a busy machine's other tests four tables were once measured wider than they ever are:
+    # what does not fit is measured again.
+    for _ in range(2):
+        done = run([chromium, *words, document.resolve().as_uri()], timeout=_SECONDS).check()
+        found = re.search(r"<title>(\[.*\])</title>", done.stdout)
+        assert found, done.stdout[:200]
+        measured = json.loads(found[1])
+        assert [each[1] for each in measured] == [width] * len(pages)
+        seen = [Seen(whole - width, broken, scrolled) for whole, _, broken, scrolled in measured]
+        if set(seen) == {Seen(0, 0, 0)}:
+            break
     return [line for line in done.stderr.splitlines() if "CONSOLE" in line], seen

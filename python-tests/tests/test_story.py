@@ -323,7 +323,7 @@ def test_pages_fit_a_phone_and_say_nothing_on_the_console(tmp_path: Path) -> Non
     assert console == []
     assert not [run.scenario for run, page in zip(runs, seen, strict=True) if page.overflow]
     _, seen = look(reports, tmp_path, 400)
-    assert not [run.scenario for run, page in zip(runs, seen, strict=True) if page.scrolled]
+    assert not [(run.scenario, page) for run, page in zip(runs, seen, strict=True) if page.scrolled]
 
 
 def test_report_is_of_the_newest_run_and_made_again_the_same(
