@@ -11,6 +11,7 @@ import contextlib
 import re
 import secrets
 import socket
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -450,6 +451,29 @@ def test_v41_a_session_takes_no_more_than_it_was_granted(
         client.ask(*operations)
     with pytest.raises(AssertionError, match="session takes"):
         server.__exit__(None)
+
+
+_SIZE = (1, 1 << 4)  # a bitmap4
+
+
+@pytest.mark.parametrize("operation", [Nfs4.GETATTR, Nfs4.SETATTR])
+def test_v41_a_file_goes_while_it_is_looked_at(
+    server: ScriptedServer,
+    client41: Client41,
+    operation: Nfs4,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where C takes no status of Python, it goes on, and nothing is said."""
+    said: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+    file = client41.opened("f", create=True)
+    nodes = server.export.files.nodes
+    words = _SIZE if operation is Nfs4.GETATTR else (Fixed(file.stateid), *_SIZE, xdr(Hyper(1)))
+    number = server.export.files.find("f").fileid
+    server.hooks.append(on(operation, Answer(do=lambda _: nodes.pop(number))))
+    assert client41.ask(op(Nfs4.PUTFH, file.handle), op(operation, *words)).status == Status4.OK
+    assert number not in nodes
+    assert not said
 
 
 # --- on the wire ---

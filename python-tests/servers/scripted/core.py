@@ -134,14 +134,18 @@ _hooks: list[CData] = []  # what C refers to
 
 
 def _hook(ffi: FFI, kind: CData, method: str) -> CData:
-    """Make a C function of a method: where it returns a status, it may raise NfsError."""
-    nothing = None if kind.result.kind == "void" else 0
+    """Make a C function of a method: where it returns a status, it may raise NfsError.
+
+    One that returns a struct and raises that gives zeros.
+    """
+    nothing = 0 if kind.result.kind == "primitive" else None
 
     def call(*arguments: object) -> object:
         return getattr(_serving.core, method)(*arguments) or nothing
 
-    def failed(_: object, error: BaseException, __: object) -> int:
-        return error.status if isinstance(error, NfsError) else _serving.core.failed(error)
+    def failed(_: object, error: BaseException, __: object) -> int | None:
+        status = error.status if isinstance(error, NfsError) else _serving.core.failed(error)
+        return None if nothing is None else status
 
     return ffi.callback(kind, call, onerror=failed)
 
