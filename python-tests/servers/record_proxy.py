@@ -182,6 +182,7 @@ class RecordProxy:
 
     def _serve(self, client: socket.socket) -> None:
         with connect(self.to) as server:
+            self._listener.open.add(server)
             connection = Connection(client, server)
             replies = threading.Thread(target=self._pump, args=(connection, server, client))
             replies.start()

@@ -26,6 +26,7 @@ from jobs import Fio
 from nfsmulti.bench.sink import Sink
 from nfsmulti.fiorun import Engine, FioResult, Option
 from nfsmulti.processes import run
+from servers.record_proxy import RecordProxy
 from servers.rpc import (
     CALL,
     NFS,
@@ -477,6 +478,16 @@ def test_v41_a_file_goes_while_it_is_looked_at(
 
 
 # --- on the wire ---
+
+
+def test_a_proxy_ends_whose_server_reads_nothing() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        RecordProxy(silent.getsockname()) as proxy,
+        socket.create_connection(("127.0.0.1", proxy.port), _SECONDS) as client,
+    ):
+        client.sendall(record(bytes(64 << 20)))  # more than sockets hold
+        eventually(lambda: proxy.seen)
 
 
 _REPLY = message(1, accepted(AcceptStat.SUCCESS))
