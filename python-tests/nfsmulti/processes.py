@@ -322,8 +322,9 @@ _LINES = 20  # of its last words
 class Daemon:
     """The program `argv`, which `name` stands for in messages.
 
-    What it prints goes to the file `output`, and what else it says to `log`, if that is another.
-    It is up when `ready` says so. `started` is told of each new process, by whoever sets it.
+    What it prints is added to the file `output`, and what else it says to `log`, if that is
+    another. It runs in the folder `cwd`, or in ours. It is up when `ready` says so. `started` is
+    told of each new process, by whoever sets it.
     """
 
     def __init__(
@@ -335,9 +336,11 @@ class Daemon:
         *,
         log: Path | None = None,
         env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
     ):
         self.name, self.output, self.log = name, output, log or output
-        self._argv, self._ready, self._env, self._begin = argv, ready, env, 0
+        self._argv, self._ready, self._env, self._cwd = argv, ready, env, cwd
+        self._old: dict[Path, int] = {}  # bytes that files had when it was started
         self.process: Process | None = None
         self.started: Callable[[Process], None] = lambda _: None
 
@@ -370,9 +373,12 @@ class Daemon:
         if self.running:
             self.resume()
             return
-        with self.output.open("wb") as output:
-            self._begin = self.log.stat().st_size if self.log.exists() else 0
-            self.process = Process(self._argv, env=self._env, stdout=output, stderr=output)
+        with self.output.open("ab") as output:
+            files = (self.output, self.log)
+            self._old = {file: file.stat().st_size for file in files if file.exists()}
+            self.process = Process(
+                self._argv, env=self._env, cwd=self._cwd, stdout=output, stderr=output
+            )
         self.started(self.process)
         if not self.process.comes_up(self._ready, _UP_SECONDS):
             self.kill()
@@ -380,7 +386,14 @@ class Daemon:
 
     def logged(self) -> bytes:
         """Return what is new in its log since it was started."""
-        return self.log.read_bytes()[self._begin :] if self.log.exists() else b""
+        return self._new(self.log)
+
+    def printed(self) -> bytes:
+        """Return what it has printed since it was started."""
+        return self._new(self.output)
+
+    def _new(self, file: Path) -> bytes:
+        return file.read_bytes()[self._old.get(file, 0) :] if file.exists() else b""
 
     def failed(self, what: str) -> HarnessError:
         """Return an error with its last words."""
@@ -388,8 +401,7 @@ class Daemon:
 
     def said(self) -> str:
         """Return what it has said since it was started."""
-        words = [self.output.read_bytes()] if self.output.exists() else []
-        words += [self.logged()] if self.log != self.output else []
+        words = [self.printed(), *([self.logged()] if self.log != self.output else [])]
         return b"\n".join(words).decode(errors="replace")
 
     def stop(self) -> None:

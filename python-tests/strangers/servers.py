@@ -14,9 +14,9 @@ _BUILD_SECONDS = 7200.0
 _CONNECT_SECONDS = 1.0
 
 # What makes ./program, by sh: $V is the version, $MAIN a main program of ours, beside this file.
-_GO = """cp $MAIN.go main.go; rm -f go.mod; go mod init stranger
+_GO = """cp "$MAIN.go" main.go; rm -f go.mod; go mod init stranger
 go get {0}@v$V; go build -mod=mod -p=2 -o program ."""
-_CRATE = """rm -f Cargo.toml; cargo init --vcs=none --name=server; cp $MAIN.rs src/main.rs
+_CRATE = """rm -f Cargo.toml; cargo init --vcs=none --name=server; cp "$MAIN.rs" src/main.rs
 cargo add {0}@=$V; cargo add tokio --features=full; cargo build --release --jobs=2
 ln -f target/release/server program"""
 _PROGRAM = """cargo install {0} --version=$V --locked --jobs=2 --root=. --target-dir=target \
@@ -64,7 +64,7 @@ class Running(Daemon):
         ports = f"nfsport={PORT}&mountport={PORT}&" if stranger.nfs == "3" else ""
         self.pool = f"nfs://{address}:{PORT}/?{ports}version={stranger.nfs}"
         argv = [str(stranger.program()), *arguments]
-        super().__init__(stranger.name, argv, folder / "log", self._listens)
+        super().__init__(stranger.name, argv, folder / "log", self._listens, cwd=folder)
 
     def _listens(self) -> bool:
         try:

@@ -15,7 +15,7 @@ from engine_helpers import eventually, running
 
 from nfsmulti.errors import MissingError
 from nfsmulti.paths import PYTHON_TESTS
-from nfsmulti.processes import CommandError, Identity, Process, find, run
+from nfsmulti.processes import CommandError, Daemon, Identity, Process, find, run
 
 _LEAVES_A_CHILD = "sleep 1000 & echo $! >pid; "
 _LEAVES_A_SESSION = (  # as fio's jobs are
@@ -65,6 +65,20 @@ def test_output_and_status() -> None:
     with pytest.raises(CommandError, match=r"(?s)exit 3.*failed \(3\).*err"):
         done.check()
     assert run(["sh", "-c", "kill -TERM $$"], timeout=60).status == -signal.SIGTERM
+
+
+def test_a_daemon_that_was_killed_adds_to_what_it_said(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    argv = ["sh", "-c", 'echo $$ in "$PWD"; exec sleep 1000']
+    said = []
+    one = Daemon("it", argv, log, lambda: b" in " in one.logged(), cwd=tmp_path)
+    with one:
+        said.append(f"{one.pid} in {tmp_path}\n")
+        one.kill()
+        one.start()
+        said.append(f"{one.pid} in {tmp_path}\n")
+        assert one.said() == said[1]
+    assert log.read_text() == "".join(said)
 
 
 @leaving

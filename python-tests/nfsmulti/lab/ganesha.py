@@ -245,5 +245,5 @@ class Server(Daemon):
         """Return what it wrote besides its log, and what it complains of there, or all of that."""
         logged = self.logged()
         lines = [line for line in logged.splitlines() if _COMPLAINT.search(line)]
-        complaints = self.output.read_bytes() + b"\n".join(lines)
+        complaints = self.printed() + b"\n".join(lines)
         return (complaints.strip() or logged).decode(errors="replace")
