@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a lab exports, and one nfs-ganesha that does: its configuration, its process, its log."""
 
+import functools
 import re
 import string
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab.kerberos import KERBEROS_FLAVORS, Kdc
-from nfsmulti.processes import Daemon, run
+from nfsmulti.processes import Daemon, find, run
 
 if TYPE_CHECKING:
     from nfsmulti.lab.lab import LabConfig
@@ -127,6 +128,14 @@ READ_ONLY = Export("ro", access="RO")
 SECRET = Export("secret", sec=KERBEROS_FLAVORS)
 
 
+@functools.cache
+def _release(program: str) -> int:
+    """Return the first number of its release."""
+    said = run([program, "-v"], timeout=_SECONDS).check().stdout
+    found = re.search(r"Release\s*=\s*V?(\d+)", said)
+    return int(found[1]) if found else 0
+
+
 def plugins(fsal: str) -> Path:
     """Find the folder of Ganesha's file systems, with `fsal` in it; raises MissingError."""
     for plugin in Path("/usr/lib").glob(f"**/ganesha/libfsal{fsal.lower()}.so"):
@@ -161,9 +170,7 @@ def _configuration(endpoint: Endpoint, config: "LabConfig", recovery: Path, kdc:
         )
         for number, export in enumerate(config.exports, start=1)
     ]
-    said = run(["ganesha.nfsd", "-v"], timeout=_SECONDS).check().stdout
-    release = re.search(r"Release\s*=\s*V?(\d+)", said)
-    six = release is not None and int(release[1]) >= _SIX
+    six = _release(find("ganesha.nfsd")) >= _SIX
     return _CONFIG.substitute(
         address=endpoint.address,
         nfs_port=endpoint.nfs_port,
