@@ -100,7 +100,11 @@ def restart(server: Running, fio: Fio, folder: Path) -> Verdict:
     """
     with fio.start(folder, pool=server.pool, options=_RESTART) as process:
         said = folder / "stderr"
-        if not process.comes_up(lambda: said.read_text().count(" trace: ") >= _BEFORE, _SECONDS):
+
+        def has_written() -> bool:
+            return said.read_text(errors="replace").count(" trace: ") >= _BEFORE
+
+        if not process.comes_up(has_written, _SECONDS):
             raise HarnessError(f"{folder}: ended before the server was killed")
         server.kill()
         server.start()
