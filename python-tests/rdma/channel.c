@@ -12,6 +12,7 @@
 #include "transport/rdma.c"
 
 enum { XID = 0x11223344, RPC_HEAD = 24, CALL_HEAD = 100, SIZE = 512 };
+enum { WRONG_COMMAND_LINE = 2 };
 
 static uint8_t data[2 * SIZE];
 static uint32_t named, behind;
@@ -71,12 +72,15 @@ int main(int argc, char **argv)
 		}},
 	};
 	uint8_t message[2 * SIZE];
-	FILE *file = argc == 4 ? fopen(argv[1], "rb") : NULL;
+	FILE *file;
 
-	if (!file) {
+	if (argc == 1) {
 		print_bounds();
 		return 0;
 	}
+	file = argc == 4 ? fopen(argv[1], "rb") : NULL;
+	if (!file)
+		return WRONG_COMMAND_LINE;
 	named = (uint32_t)atoi(argv[2]);
 	behind = (uint32_t)atoi(argv[3]);
 	return -take_message(&rdma, message, (uint32_t)fread(message, 1, sizeof(message), file));
