@@ -64,7 +64,7 @@ struct front {
 	LIST_ENTRY(front) link;
 	struct link_end *end; /* NULL: its connection is gone */
 	struct rpc_call rpc;
-	uint32_t sum;		/* of the call */
+	uint32_t sum;		/* of the call; by Kerberos: of its arguments, xor its procedure */
 	struct xdr_in call, in; /* from its xid on; its arguments, as far as they are not read */
 	struct xdr_out out;
 	struct scenario_call came;	/* as far as it is the same for each operation */

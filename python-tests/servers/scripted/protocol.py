@@ -26,6 +26,7 @@ from servers.rpc import (
 
 VERIFIER_SIZE = 8
 SESSION_ID_SIZE = 16
+_STATEID_SIZE = 16
 
 
 class Nfs4(Enum):
@@ -266,7 +267,7 @@ def unpack_auth_sys(source: Unpacker) -> Credentials:
     return Credentials(machine, uid, gid, tuple(source.unpack_array(source.unpack_uint)))
 
 
-# --- calls: as hooks see them, and how they are to be answered ---
+# --- calls, as hooks see them ---
 
 
 @dataclass(kw_only=True)
@@ -288,7 +289,7 @@ class Arguments:
     highest: int = 0
 
 
-# --- how it is to be answered ---
+# --- how a call is to be answered ---
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -431,6 +432,6 @@ _TYPES: dict[str, Callable[[Unpacker], Any]] = {
     "verifier": lambda it: it.unpack_fopaque(VERIFIER_SIZE),
     "stable_how": lambda it: Stable(it.unpack_uint()),
     "bitmap4": _bitmap4,
-    "stateid4": lambda it: it.unpack_fopaque(16),
+    "stateid4": lambda it: it.unpack_fopaque(_STATEID_SIZE),
     "sessionid4": lambda it: it.unpack_fopaque(SESSION_ID_SIZE),
 }

@@ -11,6 +11,7 @@
  */
 enum { NFS_PROCEDURES = 22, NFS4_OPERATIONS = 76, MOUNT_PROCEDURES = 6 };
 
+/* All members are uint64_t: tell_counts() sums them as an array. */
 struct counts {
 	uint64_t nfs[NFS_PROCEDURES];	/* calls, by RFC 1813's numbers */
 	uint64_t nfs4[NFS4_OPERATIONS]; /* operations that went well, by RFC 8881's numbers */
