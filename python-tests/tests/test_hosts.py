@@ -43,13 +43,6 @@ def test_hosts_are_read_and_named_to_fio() -> None:
     assert servers == ["fio --server", "fio --server=,9", "fio --server=ip6:::,8765"]
 
 
-def test_what_is_no_host_is_refused() -> None:
-    texts = ("", "a,", "a b", "a:0", "a:65536", "a:b", "fd00::1", "[a]", "a,a", "root@a:8765")
-    for text in texts:
-        with pytest.raises(HarnessError, match="--hosts: "):
-            parse_hosts(text)
-
-
 # --- job files ---
 
 

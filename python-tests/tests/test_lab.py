@@ -16,7 +16,6 @@ from conftest import (
     missing,
     namespaces,
     or_skip,
-    refusal,
     run_harness,
     started_lab,
 )
@@ -316,26 +315,6 @@ def test_a_lab_that_is_starting_is_not_chosen(
     assert done.stdout == f"lab abc is starting, of process {os.getpid()}\n"
     with pytest.raises(HarnessError, match="no lab is running"):
         commands.choose(None)
-
-
-def test_a_server_that_keeps_its_files_in_memory_has_one_export() -> None:
-    for more in ({"size": "1g"}, {"exports": (Export("export"), Export("ro"))}):
-        with pytest.raises(HarnessError, match="leave out --ro and --size"):
-            LabConfig(1, memory=True, **more)
-
-
-def test_bad_options() -> None:
-    for words, complaint in (
-        (["--assured=1mbit"], "--assured is a share of --per-address"),
-        (["--local", "--link=1gbit"], "--local cannot limit rates"),
-        (["--local", "--per-connection=1gbit"], "--local cannot limit rates"),
-        (["--per-address=1gbit", "--per-connection=1gbit"], "exclude each other"),
-        (["--id=../x"], "lab id '../x'"),
-    ):
-        assert complaint in refusal("lab", "run", *words, "--", "true"), words
-    limits = Limits(link="1gbit", per_address="1gbit", assured="1gbit")
-    with pytest.raises(HarnessError, match="assure at most 250mbit"):
-        limits.commands("v0", "src", Network.addresses(4))
 
 
 @pytest.mark.parametrize(

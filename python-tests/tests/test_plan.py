@@ -23,24 +23,6 @@ from nfsmulti.scenario import GuestPlace, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
 
 
-def test_bad_factors_are_refused() -> None:
-    for words, said in (
-        (["nosuch=1,2"], "--factors nosuch: neither the engine nor fio has such an option"),
-        (["nconnect"], "write a factor like nconnect=1,4"),
-        (["nconnect="], "give each value once, and each name"),
-        (["nconnect=1,1"], "give each value once, and each name"),
-        (["nconnect=1", "nconnect=2"], "and each name"),
-        (["pool=a,b"], "a scenario cannot change that"),
-        (
-            ["thread=0,1", "nconect=1"],
-            "--factors nconect: neither the engine nor fio has such an option",
-        ),
-        (["gss_context=connection,job"], "each connection has a context of its own; leave it out"),
-    ):
-        with pytest.raises(HarnessError, match=rf"{re.escape(said)}(\n|$)"):
-            parse_factors(words)
-
-
 def test_factors_are_options_of_engine_and_fio_and_cross_the_cells() -> None:
     given = parse_factors(["nconnect=1,4", "iodepth=8", "stable=unstable,file_sync"])
     assert given == {"nconnect": (1, 4), "iodepth": (8,), "stable": ("unstable", "file_sync")}
@@ -49,6 +31,7 @@ def test_factors_are_options_of_engine_and_fio_and_cross_the_cells() -> None:
     assert len(cells) == 96 * 4
     assert len({name_of(cell.factors) for cell in cells}) == len(cells)
     assert cells[0].options["iodepth"] == cells[0].factors["iodepth"] == 8
+    assert crossed(SCENARIOS["oltp"].cells(Scale()), {"numjobs": (1, 2)})
 
 
 def test_a_version_is_the_engines_and_not_fios_own() -> None:
@@ -56,13 +39,6 @@ def test_a_version_is_the_engines_and_not_fios_own() -> None:
     versions = {(cell.factors["version"], cell.options["nfsvers"]) for cell in cells}
     assert versions == {(3, 3), ("4.1", "4.1")}
     assert all("version" not in cell.options for cell in cells)
-
-
-def test_what_a_mount_decides_is_no_factor_of_directories(tmp_path: Path) -> None:
-    request = Request(pool=str(tmp_path), quick=True, factors={"version": (3, "4.1")})
-    said = "--factors version: a directory keeps that of its mount"
-    with pytest.raises(HarnessError, match=said):
-        begun(tmp_path, request, "neighbour")
 
 
 def test_a_run_in_a_guest_that_is_gone_is_not_continued(tmp_path: Path) -> None:
@@ -78,26 +54,6 @@ def test_a_factor_wins_over_the_arguments_of_a_users_path() -> None:
     path = "nfs://10.0.0.1/vol?vers=3&soft&rsize=4096&timeo=7&mountport=9"
     pool = OnPool(path).pool(cells[0])
     assert pool == "nfs://10.0.0.1/vol?timeo=7"
-
-
-def test_factors_do_not_make_another_workload() -> None:
-    for scenario, name in (
-        *(("dd", name) for name in ("rw", "readwrite", "blocksize", "size", "numjobs")),
-        ("oltp", "rwmixwrite"),
-        ("fsperf", "io_size"),
-        ("fsperf", "version"),
-        ("randread", "runtime"),
-        ("randread", "proto"),
-        ("sweep", "rsize"),
-    ):
-        with pytest.raises(HarnessError, match=f"--factors {name}: the scenario sets that itself"):
-            crossed(SCENARIOS[scenario].cells(Scale()), {name: (1,)})
-    assert crossed(SCENARIOS["oltp"].cells(Scale()), {"numjobs": (1, 2)})
-
-
-def test_cells_that_would_share_a_folder_are_refused() -> None:
-    with pytest.raises(HarnessError, match=r"several cells would be named one-concurrency1-a-b"):
-        crossed(SCENARIOS["oltp"].cells(Scale()), {"cgroup": ("a/b", "a:b")})
 
 
 def test_to_nfs4_a_guests_export_is_the_root() -> None:

@@ -258,12 +258,6 @@ def test_what_stays_is_named_and_cleaned(tmp_path: Path, export: Path, noted: Pa
     assert not other.exists()
 
 
-def test_a_folder_of_runs_that_is_not_there_is_named(tmp_path: Path) -> None:
-    none = tmp_path / "none"
-    said = f"{paths.shown(none)}: there is no such folder\n  name the folder that holds the runs"
-    assert refusal("clean", "--results", str(none)) == said
-
-
 @pytest.fixture
 def noted(tmp_path: Path) -> Path:
     """Return the folder of a run, in which it notes its directory."""

@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
-from conftest import refusal, run_harness
+from conftest import run_harness
 from run_helpers import made_record
 
 from nfsmulti.errors import HarnessError
@@ -27,20 +27,6 @@ _SECONDS = 240.0
 def _cells(one: Setting, repeats: int = 1) -> list[PlannedCell]:
     specs = SCENARIOS["neighbour"].cells(Scale(True))
     return ordered(under(specs, one), repeats, seed=3, block=one.name)
-
-
-def test_bad_settings_are_refused(tmp_path: Path) -> None:
-    for words, said in (
-        (["--set", "true"], "--set and --get need a setting"),
-        (["--setting", "a=1"], "--set does not say where the value goes"),
-        (["--setting", "a", "--set", "{a}"], "--setting 'a': write a factor like"),
-        (["--setting", "a=1,1", "--set", "{a}"], "give each value once"),
-        (["--setting", "a=1;id", "--set", "{a}"], "quotes or shell characters"),
-        (["--setting", "a=b c,b/c", "--set", "{a}"], "--setting: several cells would be named"),
-        (["--setting", "workload=1", "--set", "{workload}"], "a factor has that name already"),
-        (["--resume", "--setting", "a=1"], "--setting cannot change that"),
-    ):
-        assert said in refusal("run", "neighbour", *words, "--results", str(tmp_path)), words
 
 
 def test_all_cells_under_one_value_are_a_block_of_a_repeat() -> None:

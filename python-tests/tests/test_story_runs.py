@@ -11,18 +11,17 @@ from tempfile import mkdtemp
 import made_runs
 import page_cases
 import pytest
-from conftest import call_harness, needs_privileges, or_skip, refusal
+from conftest import call_harness, needs_privileges, or_skip
 from made_runs import changed, only
 from page_cases import creates
 from run_helpers import QUIET, REPORT, begun, made_record, staged_fio
 
-from nfsmulti import export, machine
+from nfsmulti import export
 from nfsmulti.errors import HarnessError
 from nfsmulti.export import PathInfo, Usage
 from nfsmulti.fiorun import ConnectionStats, Engine, FioReport
 from nfsmulti.kept.pairs import why_not
 from nfsmulti.lab import Lab
-from nfsmulti.machine import fail
 from nfsmulti.pool import CellMounts, mount_ports, mount_source
 from nfsmulti.processes import find, run
 from nfsmulti.report import cells as cells_of
@@ -124,79 +123,6 @@ def test_arguments_of_a_cell_win_over_those_of_a_path() -> None:
     path = "nfs://10.0.0.1/vol?proto=rdma&mountport=9&nfsport=8&soft"
     assert asked(path, cell) == "nfs://10.0.0.1/vol?nfsport=8&soft&proto=tcp&version=4.1"
     assert asked("/mnt/a", dataclasses.replace(cell, query="")) == "/mnt/a"
-
-
-_POOL = "--pool nfs://127.0.0.1/a"
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("connections --workload create", "--workload create: give 4k-randread or 64k-read or"),
-        ("connections --workload 4k-randread,64k-read", "--workload 4k-randread,64k-read: give 4k"),
-        (f"connections {_POOL} --proto rdma", "--proto rdma: no RDMA device"),
-        ("connections --discard --mounts", "--discard with --mounts: the kernel can drop long"),
-        (f"connections --discard {_POOL}?sec=krb5i", "--discard with krb5i: "),
-        (f"connections {_POOL} --mounts", "--mounts: mounting needs root (not root)"),
-        (f"connections {_POOL} --mounts --hosts a", "leave out --hosts"),
-        ("connections --pool FOLDER", "connections need URLs in the pool"),
-        ("connections --resume --nconnect 2 --mounts", "--nconnect, --mounts cannot change that"),
-        ("metadata --workload 64k-read", "--workload 64k-read: give create or getattr or lookup"),
-        (f"metadata {_POOL} --hosts a", "metadata runs on this machine only: leave out --hosts"),
-        ("security --workload 8k-oltp", "--workload 8k-oltp: give 4k-randread or 64k-read or"),
-        ("security --mounts", "--mounts: the lab has no kernel client for security"),
-        (f"security {_POOL} --hosts a", "security runs on this machine only"),
-        ("latency --workload none.fio", "--workload none.fio: give 4k-randread, 64k-read, "),
-        ("latency --workload create", "--workload create: give 4k-randread, 64k-read, "),
-        ("connections --depth=1,2", "--factors iodepth=1,2 compares several"),
-        (f"clients {_POOL} --restart", "--restart needs a command"),
-        (f"clients {_POOL} --hosts=a", "clients runs on this machine only"),
-        ("clients --absent=1%", "give --restart too"),
-        ("neighbour --server-command env", "--server-command needs a --pool"),
-        ("neighbour --server-command 'ssh --pool FOLDER", "No closing quotation"),
-        ("neighbour --resume --server-command env", "--server-command cannot change that"),
-        ("dd --pool FOLDER --factors nosuch=1", "nosuch"),
-        ("dd --pool nfs:// --quick", "column"),
-        ("dd --pool FOLDER --lab", "exclude each other"),
-        ("dd --pool FOLDER --label a/b", "--label 'a/b'"),
-        ("dd --hosts a", "--hosts needs a --pool"),
-        ("sweep --pool FOLDER", "give a pool of URLs"),
-        ("dd --resume FOLDER", "not the folder of a run"),
-        ("dd --resume", "holds no unfinished run"),
-        ("dd --resume --quick --seed=0", "--quick, --seed cannot change that"),
-        ("dd --resume --pool a --hosts=a", "--pool, --hosts cannot change that"),
-        ("dd --resume FOLDER a", "name its scenario and its folder"),
-    ],
-)  # fmt: skip
-def test_bad_choices_are_refused_in_a_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, said: str
-) -> None:
-    monkeypatch.setattr(
-        start, "rdma_devices", lambda *, wanted: iter([fail("no RDMA device", "load it")])
-    )
-    monkeypatch.setattr(machine, "missing_privileges", lambda: "not root")
-    monkeypatch.chdir(tmp_path)
-    given = words.replace("FOLDER", str(tmp_path)).split()
-    assert said in refusal("run", *given, "--results", "results")
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("run latency --slo p99", "'p99' is not a limit of latency: write it like p99:1ms"),
-        ("run latency --slo p100:1ms", "'p100:1ms' is not a limit"),
-        ("run latency --load 50,250", "give numbers from 1 to 200, each once"),
-        ("run latency --arrival-process even", "'even' is none of poisson, fixed"),
-        ("run security --sec krb5,none", "'krb5,none': give sys or krb5 or krb5i or krb5p"),
-        ("run connections --xprtsec tls", "--xprtsec: only for security, not for connections"),
-        ("history connection", ", stall: did you mean connections?\n"),
-        ("history *", "'*' is none of clients, connections, "),
-        ("run nosuch", "nosuch"),
-    ],
-)
-def test_mistyped_choices_are_wrong_usage(words: str, said: str) -> None:
-    done = call_harness(*words.split())
-    assert (done.status, said in done.stderr) == (2, True)
 
 
 @pytest.fixture
