@@ -11,8 +11,8 @@ import signal
 import subprocess
 import sys
 import types
-import xml.etree.ElementTree as ET
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,35 +27,34 @@ from nfsmulti.paths import PYTHON_TESTS, ROOT, shown
 from nfsmulti.processes import Completed, claimed, run
 from testrun import Part, _Session
 
-_JUNIT = '<testsuites><testsuite tests="{}" failures="{}" errors="0" skipped="{}"/></testsuites>'
+_JUNIT = """<testsuites><testsuite tests="{}" failures="{}" errors="{}" skipped="{}">{}</testsuite>
+</testsuites>"""
 
 
+@dataclass
 class Parts:
     """Stands for pytest and for the builds: what each is run with, and how it shall end.
 
-    `counts` are tests, failures and skips of a part that ends with a status. Where there are
-    `cases`, JUnit's, those over RDMA are the guest's.
+    `counts` are tests, failures, errors and skips of a part that ends with a status; `cases` are
+    JUnit's of the tests here and in the guest.
     """
 
-    def __init__(self) -> None:
-        self.status: dict[str, int | type[BaseException]] = {}
-        self.cases: Sequence[ET.Element] = ()
-        self.counts = {0: (3, 0, 1), 1: (3, 1, 1), 5: (0, 0, 0)}
-        self.run: dict[str, list[str]] = {}
-        self.env: dict[str, dict[str, str]] = {}
-        self.events: list[str] = []
+    status: dict[str, int | type[BaseException]] = field(default_factory=dict)
+    counts: dict[object, tuple[int, ...]] = field(
+        default_factory=lambda: {0: (3, 0, 0, 1), 1: (7, 1, 2, 1), 5: (0, 0, 0, 0)}
+    )
+    cases: Sequence[str] = ("", "")
+    run: dict[str, list[str]] = field(default_factory=dict)
+    env: dict[str, dict[str, str]] = field(default_factory=dict)
+    events: list[str] = field(default_factory=list)
 
     def start(self, part: Part, arguments: Sequence[str], _output: int | None = None) -> Any:
         self.events.append(f"{part.name} begins")
-        self.run[part.name] = part.command(arguments)
-        self.env[part.name] = dict(part.env)
+        self.run[part.name], self.env[part.name] = part.command(arguments), dict(part.env)
         status = self.status.get(part.name, 0)
-        if self.cases:
-            suite, there = ET.Element("testsuite"), part.marks == "kernel_lab"
-            suite.extend(one for one in self.cases if ("rdma" in one.get("name", "")) == there)
-            ET.ElementTree(suite).write(part.junit)
-        elif isinstance(status, int) and status in self.counts:
-            part.junit.write_text(_JUNIT.format(*self.counts[status]))
+        if counts := self.counts.get(status):
+            cases = self.cases[part.marks == "kernel_lab"]
+            part.junit.write_text(_JUNIT.format(*counts, cases))
 
         def wait() -> int:
             self.events.append(f"{part.name} ends")
@@ -98,8 +97,7 @@ def test_quick_leaves_out_what_needs_more_than_the_engine(parts: Parts) -> None:
         assert "not full and not kernel_lab" in _chosen(command)
         assert command[-2:] == ["-k", "pool"]
     assert "not timing" in _chosen(parts.run["tests"])
-    assert "-n" in parts.run["tests"]
-    assert "-n" not in parts.run["timing"]
+    assert ["-n" in parts.run[name] for name in parts.run] == [True, False]
 
 
 def test_full_runs_the_guest_beside_the_rest_and_timing_last_and_alone(parts: Parts) -> None:
@@ -127,10 +125,11 @@ def test_a_line_for_each_part_and_the_sum(parts: Parts, monkeypatch: pytest.Monk
     parts.status["timing"] = 1
     done = call_harness("test")
     assert done.status == 1
-    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
-    assert lines[-3] == "tests 0:01:00 2 passed, 0 failed, 1 skipped"
-    assert lines[-2] == "timing 0:01:00 1 passed, 1 failed, 1 skipped"
-    assert lines[-1] == "tests: 3 passed, 1 failed, 2 skipped, in 0:05:00"
+    assert [" ".join(line.split()) for line in done.stdout.splitlines()][-3:] == [
+        "tests 0:01:00 2 passed, 0 failed, 1 skipped",
+        "timing 0:01:00 3 passed, 3 failed, 1 skipped",
+        "tests: 5 passed, 3 failed, 2 skipped, in 0:05:00",
+    ]
 
 
 def test_what_crashes_counts_as_failed_and_the_rest_is_run(parts: Parts) -> None:
@@ -149,7 +148,7 @@ def test_what_crashes_counts_as_failed_and_the_rest_is_run(parts: Parts) -> None
 
 def test_tests_that_are_skipped_were_chosen(parts: Parts) -> None:
     parts.status = {"tests": 0, "timing": 5}
-    parts.counts[0] = (2, 0, 2)
+    parts.counts[0] = (2, 0, 0, 2)
     assert call_harness("test", "-k", "rdma").status == 0
     parts.status["tests"] = 5
     done = call_harness("test", "-k", "nosuch")
@@ -353,101 +352,73 @@ def test_what_fails_while_the_machine_stands_still_runs_again(host: Path) -> Non
     (told,) = (line for line in done.stdout.splitlines() if "stood still" in line)
     assert "test_standstill: it failed while the machine stood still for" in told
     assert told.endswith("too early")
-
-
-def test_a_skip_afterwards_hides_no_failure(host: Path) -> None:
-    done = _pytest(host, "-k", "skipped_then")
-    assert "1 failed" in done.stdout
-    assert "too early" in done.stdout
+    then = _pytest(host, "-k", "skipped_then")  # a skip afterwards hides no failure
+    assert "1 failed" in then.stdout
+    assert "too early" in then.stdout
 
 
 # --- ./nfsmulti faults ---
 
 
-def _case(name: str, what: str = "", **noted: str) -> ET.Element:
-    """Make a test's element of pytest's JUnit file: it passed, or failed or was skipped."""
-    case = ET.Element("testcase", name=name)
-    for key, value in noted.items():
-        ET.SubElement(case, "property", name=key, value=value)
-    if what:
-        ET.SubElement(case, what, message="it hung").text = "def test():\nE   it hung"
-    return case
-
-
-def _cell(name: str, what: str = "", **noted: str) -> ET.Element:
-    return _case(f"test_cell[address removed, {name}, hard, tcp]", what, **noted)
-
-
-def _faults(
-    parts: Parts, folder: Path, *cases: ET.Element, status: int | type[BaseException] = 0
-) -> tuple[str, ...]:
-    """Let the tests that the command runs end so, or pytest raise an error; gives the command."""
-    parts.cases, parts.status = cases, {"faults": status}
-    return "faults", "--results", str(folder / "faults")
-
-
-def _report(folder: Path) -> str:
-    return (folder / "faults" / "report.md").read_text()
+def _case(name: str, became: str = "", **noted: str) -> str:
+    """Write a test's element of pytest's JUnit file: it passed, or failed or was skipped."""
+    inner = "".join(f'<property name="{key}" value="{noted[key]}"/>' for key in noted)
+    if became:
+        inner += f'<{became} message="no {name}">def test():\nE   it hung</{became}>'
+    return f'<testcase name="{name}">{inner}</testcase>'
 
 
 def test_real_scenarios_are_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(testrun, "_FOLDER", tmp_path)
-    where = ("--results", str(tmp_path / "faults"))
-    done = call_harness("faults", *where, "--filter", "scenarios soft_gives_up")
+    results = tmp_path / "faults"
+    done = call_harness("faults", "--results", str(results), "--filter", "scenarios soft_gives_up")
     assert done.status == 0, done.stdout
-    assert "4 of 4 tests ended as expected; 4 of these are scenarios" in _report(tmp_path)
+    told = (results / "report.md").read_text()
+    assert "4 of 4 tests ended as expected; 4 of these are scenarios" in told
 
 
-def test_cells_are_a_grid(tmp_path: Path, parts: Parts) -> None:
-    command = _faults(
-        parts,
-        tmp_path,
-        _cell("read", outcome="held", short="it waits"),
-        _cell("write", outcome="EIO, lost", short=""),
-        _case("test_cell_over_rdma[x, y, read, soft, rdma]", outcome="done"),
-        _case("test_a_loss_names_its_path"),
-    )
-    assert call_harness(*command).status == 0
-    text = _report(tmp_path)
-    assert "4 of 4 tests ended as expected; 1 of these are scenarios" in text
-    assert "| address removed | read: held*; write: EIO, lost |  |  |" in text
-    assert "**knfsd, RDMA**\n\n" in text
-    assert "| x, y |  | read: done |  |" in text
-    assert "\\* address removed, read, hard, tcp: it waits." in text
-
-
-@pytest.mark.parametrize(
-    ("what", "field", "told"),
-    [
-        ("failure", "✗ done", "NOT AS EXPECTED: address removed, read, hard, tcp: it hung"),
-        ("error", "✗ done", "NOT AS EXPECTED: address removed, read, hard, tcp: it hung"),
-        ("skipped", texts.MISSING, "not run: address removed, read, hard, tcp: it hung"),
-    ],
-)
-def test_what_is_not_as_expected_is_told(
-    tmp_path: Path, parts: Parts, what: str, field: str, told: str
-) -> None:
-    cases = _cell("read", what, outcome="done"), _cell("write", outcome="done")
-    command = _faults(parts, tmp_path, *cases, status=1)
-    done = call_harness(*command)
+def test_cells_are_a_grid_and_what_is_not_as_expected_is_told(tmp_path: Path, parts: Parts) -> None:
+    cells = {"read, hard": "", "write, soft": "failure", "write, hard": "error", "x, hard": ""}
+    noted = {"read, hard": {"outcome": "held", "short": "it waits"}}
+    here = [
+        _case(f"test_cell[a, b, {one}, tcp]", became, **noted.get(one, {"outcome": "done"}))
+        for one, became in cells.items()
+    ]
+    here += [_case("test_cell[c, read, soft, tcp]", "skipped"), _case("test_a_loss_is_told")]
+    parts.cases = "".join(here), _case("test_cell_over_rdma[d, x, failover, rdma]", outcome="EIO")
+    words = ("faults", "--results", str(tmp_path / "faults"))
+    parts.status = {"faults": 1}
+    done = call_harness(*words)
     assert done.status == 1
-    assert told in done.stdout
-    assert f"- {told}" in _report(tmp_path)
-    assert f"| address removed | read: {field}; write: done |" in _report(tmp_path)
-    assert "1 of 2 tests ended as expected" in _report(tmp_path)
+    text = (tmp_path / "faults/report.md").read_text()
+    assert "4 of 7 tests ended as expected; 1 of these are scenarios" in text
+    assert "| a, b | read: held*; write: ✗ done; x: done | write: ✗ done |  |" in text
+    assert f"| c |  | read: {texts.MISSING} |  |" in text
+    rdma = text.partition("**knfsd, RDMA**\n\n")[2]
+    assert "| d |  |  | x: EIO |" in rdma
+    assert "\\* a, b, read, hard, tcp: it waits." in text
+    for told in (
+        "NOT AS EXPECTED: a, b, write, soft, tcp: it hung",
+        "not run: c, read, soft, tcp: no test_cell[c, read, soft, tcp]",
+    ):
+        assert told in done.stdout
+        assert f"- {told}" in text
 
 
-def test_an_interrupt_leaves_what_has_ended(tmp_path: Path, parts: Parts) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        call_harness(
-            *_faults(parts, tmp_path, _cell("read", outcome="held"), status=KeyboardInterrupt)
-        )
-    assert "1 of 1 tests ended as expected" in _report(tmp_path)
-
-
-def test_a_pytest_that_crashes_is_an_error(tmp_path: Path, parts: Parts) -> None:
-    command = _faults(parts, tmp_path, _cell("read", outcome="held"), status=-9)
-    assert refusal(*command) == "pytest ended with status -9, and 1 tests ran"
+def test_what_has_ended_is_kept_where_pytest_is_interrupted_or_crashes(
+    tmp_path: Path, parts: Parts
+) -> None:
+    said = "^pytest ended with status -9, and 1 tests ran$"
+    for status, error, why in (
+        (KeyboardInterrupt, KeyboardInterrupt, None),
+        (-9, HarnessError, said),
+    ):
+        parts.status, parts.cases = {"faults": status}, (_case("test_a_loss_is_told"), "")
+        parts.counts[status] = (1, 0, 0, 0)
+        folder = tmp_path / error.__name__
+        with pytest.raises(error, match=why):
+            call_harness("faults", "--brief", "--results", str(folder))
+        assert "1 of 1 tests ended as expected" in (folder / "report.md").read_text()
 
 
 def test_jobs_are_listed_and_not_run() -> None:
