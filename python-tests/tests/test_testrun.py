@@ -394,8 +394,9 @@ def test_cells_are_a_grid_and_what_is_not_as_expected_is_told(tmp_path: Path, pa
     assert "4 of 7 tests ended as expected; 1 of these are scenarios" in text
     assert "| a, b | read: held*; write: ✗ done; x: done | write: ✗ done |  |" in text
     assert f"| c |  | read: {texts.MISSING} |  |" in text
-    rdma = text.partition("**knfsd, RDMA**\n\n")[2]
+    tcp, _, rdma = text.partition("**knfsd, RDMA**\n\n")
     assert "| d |  |  | x: EIO |" in rdma
+    assert ("| d |" in tcp, "| c |" in rdma) == (False, False)
     assert "\\* a, b, read, hard, tcp: it waits." in text
     for told in (
         "NOT AS EXPECTED: a, b, write, soft, tcp: it hung",
