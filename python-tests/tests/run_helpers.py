@@ -2,25 +2,27 @@
 """Runs of a few cells, made by hand."""
 
 import contextlib
+import dataclasses
 import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import pytest
 from engine_helpers import eventually
 from rich.console import Console
 
 from nfsmulti import paths
 from nfsmulti.fiorun import Engine
 from nfsmulti.processes import Process, find
-from nfsmulti.run import start
+from nfsmulti.run import runner, start
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.place import Target
-from nfsmulti.run.plan import Plan, Setting, ordered, under
-from nfsmulti.run.record import Record
+from nfsmulti.run.plan import Plan, PlannedCell, Setting, ordered, under
+from nfsmulti.run.record import Record, waiting_cell
 from nfsmulti.scenario import CellSpec, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.summary import Cell
+from nfsmulti.summary import Cell, Status
 
 QUIET = Console(quiet=True)
 SHORT = {"NFSMULTI_CELL_SECONDS": "0.2", "PYTHONPATH": str(paths.PYTHON_TESTS)}
@@ -80,6 +82,22 @@ def run_one(record: Record, place: Target) -> Cell:
     """Run the only cell of a run."""
     (planned,) = record.waiting()
     return run_cell(planned, place, Engine.built(), record.folder, lambda *_: None)
+
+
+def scripted_cells(monkeypatch: pytest.MonkeyPatch, *statuses: Status) -> list[PlannedCell]:
+    """Let cells not run, but end so, one after the other, and all others well; returns which."""
+    ran: list[PlannedCell] = []
+    left = iter(statuses)
+
+    def run_cell(planned: PlannedCell, _: Target, __: Engine, folder: Path, *___: object) -> Cell:
+        ran.append(planned)
+        cell = waiting_cell(planned)
+        (folder / cell.folder).mkdir(parents=True, exist_ok=True)
+        status: Status = next(left, "done")
+        return dataclasses.replace(cell, status=status, why="x" if status == "failed" else None)
+
+    monkeypatch.setattr(runner, "run_cell", run_cell)
+    return ran
 
 
 def begun(results: Path, request: start.Request, name: str) -> Record:

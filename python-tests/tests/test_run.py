@@ -28,6 +28,7 @@ from run_helpers import (
     made_record,
     own_cells,
     run_one,
+    scripted_cells,
     staged_fio,
 )
 
@@ -41,12 +42,12 @@ from nfsmulti.run import command, runner, start
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.live import Live
 from nfsmulti.run.place import InGuest, InLab, OnPool
-from nfsmulti.run.plan import Plan, PlannedCell, ordered, warm_ups
+from nfsmulti.run.plan import Plan, ordered, warm_ups
 from nfsmulti.run.record import Meter, Record, Watcher, expected_seconds, waiting_cell, write_place
 from nfsmulti.run.runner import ProgressStream, run_in_guests
 from nfsmulti.scenario import GuestPlace, Scale
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.summary import Cell, Summary
+from nfsmulti.summary import Summary
 
 _SECONDS = 240.0
 
@@ -111,16 +112,26 @@ def test_interrupt_says_how_to_go_on(tmp_path: Path, mount: str) -> None:
     assert not list(Path(mount).iterdir())
 
 
-@pytest.mark.parametrize("said", ["{\\n broken", '{\\n "jobs": ["x"]\\n}\\n', ""])
-def test_cell_of_broken_json_fails(
-    tmp_path: Path, mount: str, monkeypatch: pytest.MonkeyPatch, said: str
+@pytest.mark.parametrize(
+    ("story", "said", "why"),
+    [
+        ("dd", "{\\n broken", "JSON"),
+        ("dd", '{\\n "jobs": ["x"]\\n}\\n', "JSON"),
+        ("dd", "", "JSON"),
+        ("metadata", '{\\n "jobs": [{"write": null}]\\n}\\n', ""),  # of the entries to remove
+    ],
+)
+def test_a_cell_of_a_broken_report_fails_in_a_line(
+    tmp_path: Path, mount: str, monkeypatch: pytest.MonkeyPatch, story: str, said: str, why: str
 ) -> None:
     monkeypatch.setenv("PATH", staged_fio(tmp_path, 1, REPORT.format(said=said)))
-    record = made_record(tmp_path / "run", "dd", own_cells("dd", Scale(True, 0.2))[:1])
-    cell = run_one(record, OnPool(mount))
+    specs = SCENARIOS[story].cells(Scale(True, 0.2))
+    chosen = [spec for spec in specs if spec.factors.get("operation", "remove") == "remove"]
+    cell = run_one(made_record(tmp_path / "run", story, chosen[:1]), OnPool(mount))
     assert cell.status == "failed"
-    assert "JSON" in (cell.why or "")
-    assert "\n" not in (cell.why or "")
+    assert cell.why
+    assert why in cell.why
+    assert "\n" not in cell.why
 
 
 def test_dead_server_fails_its_cell_which_a_resumed_run_repeats(
@@ -154,21 +165,33 @@ def test_dead_server_fails_its_cell_which_a_resumed_run_repeats(
     assert (repeated.status, kept) == ("done", second)
 
 
+class Leaving(OnPool):
+    """A pool that is there so many times, and each time for one cell or for all."""
+
+    def __init__(self, pool: str, starts: int, trouble: str | None = None):
+        super().__init__(pool)
+        self._starts, self._trouble = iter(range(starts)), trouble
+
+    def __enter__(self) -> Self:
+        if next(self._starts, None) is None:
+            raise HarnessError("no such luck")
+        return super().__enter__()
+
+    def trouble(self) -> str | None:
+        return self._trouble
+
+
+def _run_in(place: OnPool, record: Record, watcher: Watcher | None = None) -> None:
+    runner.run_in_place(record, "pool", lambda: place, Engine.built(), watcher or Watcher())
+
+
 def test_each_combination_warms_up_first_and_counts_for_nothing(
     tmp_path: Path, mount: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ran: list[PlannedCell] = []
-
-    def run_cell(planned: PlannedCell, *_: object) -> Cell:
-        ran.append(planned)
-        cell = waiting_cell(planned)
-        (tmp_path / "run" / cell.folder).mkdir(parents=True)
-        # A warm-up that fails ends nothing.
-        return dataclasses.replace(cell, status="failed" if len(ran) == 1 else "done")
-
-    monkeypatch.setattr(runner, "run_cell", run_cell)
+    """Where one fails that ends nothing."""
+    ran = scripted_cells(monkeypatch, "failed")
     record = made_record(tmp_path / "run", "oltp", own_cells("oltp", Scale(True))[:3], repeats=3)
-    runner.run_in_place(record, "pool", lambda: OnPool(mount), Engine.built(), Watcher())
+    _run_in(OnPool(mount), record)
     combinations = [f"concurrency{cell.spec.factors['concurrency']}" for cell in ran[:3]]
     assert len({*combinations}) == 3
     assert [cell.id for cell in ran[:3]] == [f"warm-up-{name}" for name in combinations]
@@ -180,27 +203,26 @@ def test_each_combination_warms_up_first_and_counts_for_nothing(
     assert "| run | warm-up | each cell for 2 s at most" in report_of(Summary.load(record.folder))
 
 
+def test_a_cell_has_no_more_tries_than_it_needs(
+    tmp_path: Path, mount: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    specs = [dataclasses.replace(own_cells("dd", Scale(True, 1))[0], tries=4, warm_up=False)]
+    record = made_record(tmp_path / "run", "dd", specs)
+    ran = scripted_cells(monkeypatch, "failed", "failed")
+    watcher = mock.Mock(spec=Watcher)
+    _run_in(OnPool(mount), record, watcher)
+    assert watcher.begin.call_count == 1
+    assert (ran, [cell.status for cell in record.cells]) == (record.plan.cells * 3, ["done"])
+
+
 def test_lab_that_does_not_start_again_fails_the_rest(tmp_path: Path, mount: str) -> None:
-    class Gone(OnPool):
-        """A pool that is there once."""
-
-        starts = 0
-
-        def __enter__(self) -> Self:
-            type(self).starts += 1
-            if self.starts > 1:
-                raise HarnessError("no such luck")
-            return super().__enter__()
-
-        def trouble(self) -> str | None:
-            return "gone"
-
     specs = [spec for spec in own_cells("dd", Scale(True, 0.2)) if spec.factors["streams"] == 1]
     record = made_record(tmp_path / "run", "dd", specs)
-    runner.run_in_place(record, "pool", lambda: Gone(mount), Engine.built(), Watcher())
-    assert [cell.status for cell in record.cells] == ["failed"] * 2
-    assert record.cells[0].why == "in its warm-up: gone"
-    assert record.cells[1].why == "pool did not start again: no such luck"
+    _run_in(Leaving(mount, 1, "gone"), record)
+    assert [(cell.status, cell.why) for cell in record.cells] == [
+        ("failed", "in its warm-up: gone"),
+        ("failed", "pool did not start again: no such luck"),
+    ]
 
 
 def test_a_file_that_an_earlier_cell_left_shorter_is_laid_out(tmp_path: Path, mount: str) -> None:
@@ -246,19 +268,10 @@ def test_a_runs_bar_moves_with_the_seconds_of_its_cells(tmp_path: Path) -> None:
 def test_place_that_does_not_start_leaves_the_others_and_a_report(
     tmp_path: Path, mount: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    class Half(OnPool):
-        """Stands for a lab: there is none with caps."""
+    def lab(config: LabConfig) -> OnPool:
+        return Leaving(mount, 0 if config.limits.per_address else 9)
 
-        def __init__(self, config: LabConfig):
-            super().__init__(mount)
-            self._capped = config.limits.per_address
-
-        def __enter__(self) -> Self:
-            if self._capped:
-                raise HarnessError("no caps today")
-            return super().__enter__()
-
-    monkeypatch.setattr(runner, "InLab", Half)
+    monkeypatch.setattr(runner, "InLab", lab)
     monkeypatch.setattr(command, "_out", QUIET)
     specs = SCENARIOS["dd"].cells(Scale(True, 0.2))
     some = [spec for spec in specs if spec.factors["streams"] == 1]
@@ -267,7 +280,7 @@ def test_place_that_does_not_start_leaves_the_others_and_a_report(
     record.fail(record.waiting("capped")[0], "no room")
     record.end()  # which does not hold any more once that cell is to run again
     assert command._carry_out(record) == 1
-    assert "no caps today" in capsys.readouterr().err
+    assert "no such luck" in capsys.readouterr().err
     after = Summary.load(record.folder)
     assert {(c.factors["client"], c.status) for c in after.cells} == {
         ("capped", "waiting"),
@@ -389,24 +402,6 @@ def test_output_of_the_guest_may_come_in_pieces(tmp_path: Path) -> None:
     assert watcher.method_calls == events
 
 
-def test_a_cell_has_no_more_tries_than_it_needs(
-    tmp_path: Path, mount: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    specs = [dataclasses.replace(own_cells("dd", Scale(True, 1))[0], tries=3, warm_up=False)]
-    record = made_record(tmp_path / "run", "dd", specs)
-    left: Iterator[Any] = iter(["failed", "done"])
-    began: list[str] = []
-    watcher = Watcher()
-
-    def one(planned: PlannedCell, *_: object) -> Cell:
-        return dataclasses.replace(waiting_cell(planned), status=next(left), why="x")
-
-    monkeypatch.setattr(runner, "run_cell", one)
-    monkeypatch.setattr(watcher, "begin", lambda cell: began.append(cell.id))
-    runner.run_in_place(record, "pool", lambda: OnPool(mount), Engine.built(), watcher)
-    assert [(cell.id, cell.status) for cell in record.cells] == [(*began, "done")]
-
-
 def test_cell_that_moved_data_the_other_way_fails(tmp_path: Path, mount: str) -> None:
     spec = own_cells("dd", Scale(True, 0.2))[0]
     assert spec.factors["direction"] == "write"
@@ -481,22 +476,21 @@ def test_cell_whose_files_cannot_be_kept_fails(
 ) -> None:
     """What an earlier try has left is no hindrance."""
 
-    class Scratching(OnPool):
-        scratch: Path | None = tmp_path / "scratch"
-
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
+    place = OnPool(mount)
+    monkeypatch.setattr(place, "scratch", tmp_path / "scratch")
     record = made_record(tmp_path / "run", "dd", own_cells("dd", Scale(True, 0.2))[:1])
     (planned,) = record.waiting()
     for left in (record.folder / "cells" / planned.id, tmp_path / "scratch" / planned.id):
         left.mkdir(parents=True)
         (left / "stats.jsonl").write_text("broken\n")
-    cell = run_one(record, Scratching(mount))
+    cell = run_one(record, place)
     assert (cell.status, cell.why) == ("done", None)
     assert (record.folder / cell.folder / "fio.json").exists()
     monkeypatch.setattr("nfsmulti.run.cell.shutil.copytree", full)
-    cell = run_one(record, Scratching(mount))
+    cell = run_one(record, place)
     assert cell.status == "failed"
     assert "No space left on device" in (cell.why or "")
 

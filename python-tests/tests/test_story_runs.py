@@ -14,7 +14,7 @@ import pytest
 from conftest import call_harness, needs_privileges, or_skip
 from made_runs import changed, only
 from page_cases import creates
-from run_helpers import QUIET, REPORT, begun, made_record, staged_fio
+from run_helpers import QUIET, begun, made_record, scripted_cells
 
 from nfsmulti import export
 from nfsmulti.errors import HarnessError
@@ -27,16 +27,16 @@ from nfsmulti.processes import find, run
 from nfsmulti.report import cells as cells_of
 from nfsmulti.report.pages import naming
 from nfsmulti.run import command, preflight, record, runner, start
-from nfsmulti.run.cell import Entries, run_cell
+from nfsmulti.run.cell import Entries
 from nfsmulti.run.cell import command as command_of
 from nfsmulti.run.place import OnPool, asked
-from nfsmulti.run.plan import PlannedCell, crossed, ordered
+from nfsmulti.run.plan import crossed, ordered
 from nfsmulti.run.record import one_line
 from nfsmulti.run.watch import fio_options
 from nfsmulti.scenario import CellSpec, Choice, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
 from nfsmulti.stories.metadata import MOST, OPERATIONS
-from nfsmulti.summary import Cell, Summary
+from nfsmulti.summary import Summary
 from servers.scripted import ScriptedServer
 
 _CONNECTIONS = SCENARIOS["connections"]
@@ -283,18 +283,6 @@ def test_what_ended_a_cell_is_said_where_its_entries_cannot_be_removed(
     assert after_failure < usual / 5
 
 
-def test_entries_that_were_not_made_fail_a_cell_that_removes_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    report = '{\n "jobs": [{"write": null}]}\n'
-    monkeypatch.setenv("PATH", staged_fio(tmp_path, 1, REPORT.format(said=report)))
-    cell = PlannedCell("one", 1, 1, _cell("remove"))
-    place = OnPool(str(tmp_path))
-    found = run_cell(cell, place, Engine.built(), tmp_path, lambda *_: None)
-    assert found.status == "failed"
-    assert found.why
-
-
 # --- over nfs-ganesha ---
 
 
@@ -464,18 +452,10 @@ def test_a_later_warm_up_that_fails_leaves_the_cell_to_itself(
     """What the first one had, the server offers."""
     specs = _own(Choice((1, 2), workload=("64k-read",), sec=("sys",)))
     record = made_record(tmp_path / "run", "security", specs)
-    tried: list[str] = []
-
-    def run(planned: PlannedCell, *_: object) -> Cell:
-        tried.append(planned.id)
-        status, why = ("done", None) if len(tried) != 2 else ("failed", "fio: no")
-        cell = next(one for one in record.cells if one.factors == planned.spec.factors)
-        return dataclasses.replace(cell, status=status, why=why)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(runner, "run_cell", run)
+    ran = scripted_cells(monkeypatch, "done", "failed")
     with ScriptedServer() as server:
         runner.carry_out(record, QUIET, make=lambda: OnPool(server.pool()))
-    assert len(tried) == 4
+    assert len(ran) == 4
     assert {cell.status for cell in record.cells} == {"done"}
 
 
