@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import shutil
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -45,25 +46,16 @@ from nfsmulti.screen import laid_out
 from nfsmulti.summary import Cell, Summary
 from nfsmulti.texts import Table
 
-_SHORT = Timing(0.3, 0.0)
-
-
 # --- cases ---
 
 
-def test_no_two_cases_have_one_name() -> None:
-    names, words = ({getattr(case, one) for case in CLIENT_COST} for one in ("name", "words"))
-    assert len(names) == len(words) == len(CLIENT_COST)
-
-
-def test_choice_of_cases() -> None:
+def test_cases_have_names_by_which_they_are_chosen() -> None:
+    names, words = ([getattr(case, one) for case in CLIENT_COST] for one in ("name", "words"))
+    assert len({*names}) == len({*words}) == len(CLIENT_COST)
+    assert call_harness("bench", "client-cost", "--list").check().stdout.splitlines() == names
     assert choose(CLIENT_COST, []) == list(CLIENT_COST)
-    assert [case.name for case in choose(CLIENT_COST, ["write ?k d*", "read 1m d8"])] == [
-        "write 4k d32",
-        "write 8k d8",
-        "read 1m d8",
-        "write 4k d32 v4.1",
-    ]
+    chosen = [case.name for case in choose(CLIENT_COST, ["write ?k d*", "read 1m d8"])]
+    assert chosen == ["write 4k d32", "write 8k d8", "read 1m d8", "write 4k d32 v4.1"]
     with pytest.raises(HarnessError, match="'write 5k' matches no case"):
         choose(CLIENT_COST, ["write 5k"])
 
@@ -153,18 +145,9 @@ def test_client_and_server_have_a_core_each(monkeypatch: pytest.MonkeyPatch) -> 
 # --- runs ---
 
 
-def _only(found: list[CellSpec], engine: str) -> PlannedCell:
-    (spec,) = (spec for spec in found if spec.factors["engine"] == engine)
-    return PlannedCell("one", 1, 1, spec)
-
-
-def _on_sink(case: Case, engine: str, folder: Path, **more: Path) -> Cell:
-    planned = _only(cost.client_cost(case, _SHORT, None, more), engine)
-    return _run(planned, OnSink(choose_cores()), folder)
-
-
-def _run(planned: PlannedCell, place: OnSink, folder: Path) -> Cell:
-    with place:
+def _run(spec: CellSpec, folder: Path) -> Cell:
+    with OnSink(choose_cores()) as place:
+        planned = PlannedCell("one", 1, 1, spec)
         return run_cell(planned, place, Engine.built(), folder, lambda *_: None)
 
 
@@ -176,7 +159,9 @@ def test_any_other_engine_is_a_yardstick(tmp_path: Path) -> None:
     )
     added = dict([command.other_engine(library)])
     assert [*added] == [YARDSTICK]
-    found = _on_sink(Case("randread", "4k", 8), YARDSTICK, tmp_path, **added)
+    specs = cost.client_cost(Case("randread", "4k", 8), Timing(0.3, 0.0), None, added)
+    (spec,) = (one for one in specs if one.factors["engine"] == YARDSTICK)
+    found = _run(spec, tmp_path)
     assert f"--ioengine=external:{library} " in found.command
     assert re.search(r" --port=\d+ ", found.command)
     assert "no pool: give pool=" in (found.why or "")
@@ -216,27 +201,36 @@ def test_what_is_no_engine_for_this_fio_ends_it(tmp_path: Path) -> None:
     assert not results.exists()
 
 
-def test_two_builds_run_side_by_side(tmp_path: Path) -> None:
+def test_a_bench_of_two_builds_leaves_its_report(tmp_path: Path) -> None:
+    """Of data, and of a metadata operation, which has no bytes."""
     library = tmp_path / "libother.so"
     shutil.copy(Engine.built().library, library)
     results = tmp_path / "results"
-    words = ["--quick", "--repeat=1", "--case=randread 4k d32 v4.1", f"--results={results}"]
-    call_harness("bench", "client-cost", *words, "--engine", str(library)).check()
-    done = {str(cell.factors["engine"]): cell for cell in Summary.load(results).done}
-    assert done.keys() == {OURS, OTHER}
-    for name, cell in done.items():
-        assert (f"external:{library}" in cell.command) == (name == OTHER)
-        assert "version=4.1" in cell.command
+    words = ["--quick", "--repeat=1", "--case=randread 4k d32 v4.1", "--case=getattr d32"]
+    words += [f"--results={results}", f"--engine={library}"]
+    call_harness("bench", "client-cost", *words).check()
+    done = Summary.load(results).done
+    assert Counter(cell.factors["engine"] for cell in done) == {OURS: 2, OTHER: 2}
+    for cell in done:
+        data = "version=4.1" in cell.command
+        assert (f"external:{library}" in cell.command) == (cell.factors["engine"] == OTHER)
+        assert ("--meta_read=getattr" in cell.command) != data
         assert "_log" not in cell.command  # whose cost would be ours
         assert cell.read
-        assert cell.read.bytes_per_s == pytest.approx(cell.read.iops * 4096, rel=0.01)
+        assert cell.read.iops
+        expected = cell.read.iops * 4096 * data
+        assert cell.read.bytes_per_s == pytest.approx(expected, rel=0.01)
         assert cell.calls_per_op
         assert cell.cpu_s > 0
         assert cell.server
         assert 0 < (cell.server.cpu_percent or 0) <= 100
     digest = hashlib.sha256(library.read_bytes()).hexdigest()[:12]
-    report = (results / "report.md").read_text()
-    assert f"libother.so (sha256 {digest}), 4k random reads" in report
+    text = (results / "report.md").read_text()
+    assert f"libother.so (sha256 {digest})" in text
+    assert re.search(r"^taskset .*fio .*--ioengine=\S+ .*--meta_read=getattr", text, re.MULTILINE)
+    assert re.search(r"^\| machine \| processor \| \S", text, re.MULTILINE)
+    assert "nfs-sink, which polls for calls: the client pays for no wake-ups" in text
+    assert (results / "plots/cpu.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_jobs_that_hang_are_ended(tmp_path: Path) -> None:
@@ -253,32 +247,11 @@ def test_jobs_that_hang_are_ended(tmp_path: Path) -> None:
     hanging = CellSpec(
         {"engine": "null"}, "", "", options, 0.5, client="other", fio=str(slow), patience=1.0
     )
-    found = _run(PlannedCell("one", 1, 1, hanging), OnSink(choose_cores()), tmp_path)
+    found = _run(hanging, tmp_path)
     assert found.status == "failed"
     assert (found.why or "").startswith("fio ran for 0 s only: fio: ")
     assert "got signal=9" in (found.why or "")
     eventually(lambda: not anybody_names(str(tmp_path)))
-
-
-def test_list_shows_all_cases() -> None:
-    done = call_harness("bench", "client-cost", "--list").check()
-    assert done.stdout.splitlines() == [case.name for case in CLIENT_COST]
-
-
-def test_a_bench_leaves_its_report(tmp_path: Path) -> None:
-    words = ["--quick", "--repeat", "1", "--case", "getattr d32", "--results", str(tmp_path)]
-    call_harness("bench", "client-cost", *words).check()
-    data = json.loads((tmp_path / "summary.json").read_text())
-    found = {cell["factors"]["engine"]: cell for cell in data["cells"]}
-    assert {name: cell["status"] for name, cell in found.items()} == {OURS: "done", DATA: "done"}
-    assert found[OURS]["read"]["iops"] > 0
-    assert found[OURS]["read"]["bytes_per_s"] == 0  # of a metadata operation
-    text = (tmp_path / "report.md").read_text()
-    assert re.search(r"^\d+ % of the CPU per operation of a READ's, getattr", text, re.MULTILINE)
-    assert re.search(r"^taskset .*fio .*--ioengine=\S+ .*--meta_read=getattr", text, re.MULTILINE)
-    assert re.search(r"^\| machine \| processor \| \S", text, re.MULTILINE)
-    assert "nfs-sink, which polls for calls: the client pays for no wake-ups" in text
-    assert (tmp_path / "plots/cpu.png").read_bytes().startswith(b"\x89PNG")
 
 
 # --- a server that stalls ---

@@ -414,27 +414,25 @@ _KERBEROS = " ".join(KERBEROS_FLAVORS)
 @pytest.mark.parametrize("version", [3, 4])
 @pytest.mark.parametrize("path", ["/", "/a", "/a/b"])
 def test_what_a_server_lists(version: int, path: str) -> None:
-    """Of NFSv4.1 the directory above the export is asked, or the root by itself."""
-    listed = Export(path=path, flavors=(_KRB5P, _UNKNOWN, _SYS, _KRB5, _NONE))
-    with ScriptedServer(export=listed) as server:
-        (found,) = export.info(server.url(version=version))
-        asked = [call.procedure for call in server.calls(Nfs4.SECINFO, Nfs4.SECINFO_NO_NAME)]
-    assert (found.flavors, found.flavors_error) == (["sys", "krb5", "krb5p", "none"], "")
-    by_name = Nfs4.SECINFO_NO_NAME if path == "/" else Nfs4.SECINFO
-    assert asked == ([by_name] if version == 4 else [])
+    """Of NFSv4.1 the directory above the export is asked, or the root by itself.
 
-
-@pytest.mark.parametrize("version", [3, 4])
-def test_a_list_that_tells_nothing(version: int) -> None:
-    """Nor does one of a server that is out of reach: it is not asked."""
-    with ScriptedServer(export=Export(flavors=(_UNKNOWN,))) as server:
-        (found,) = export.info(server.url(version=version))
-        server.refuse()
-        (gone,) = export.info(server.url(version=version))
-    none = "the export takes none of sys, krb5, krb5i, krb5p"
-    assert (found.error, found.flavors, found.flavors_error) == ("", (), none)
-    assert gone.error
-    assert (gone.flavors, gone.flavors_error) == ((), "")
+    One that is out of reach is not asked.
+    """
+    lists = (
+        ((_KRB5P, _UNKNOWN, _SYS, _KRB5, _NONE), ["sys", "krb5", "krb5p", "none"], ""),
+        ((_UNKNOWN,), (), "the export takes none of sys, krb5, krb5i, krb5p"),
+    )
+    for listed, flavors, error in lists:
+        with ScriptedServer(export=Export(path=path, flavors=listed)) as server:
+            (found,) = export.info(server.url(version=version))
+            asked = [call.procedure for call in server.calls(Nfs4.SECINFO, Nfs4.SECINFO_NO_NAME)]
+            server.refuse()
+            (gone,) = export.info(server.url(version=version))
+        assert (found.error, found.flavors, found.flavors_error) == ("", flavors, error)
+        by_name = Nfs4.SECINFO_NO_NAME if path == "/" else Nfs4.SECINFO
+        assert asked == ([by_name] if version == 4 else [])
+        assert gone.error
+        assert (gone.flavors, gone.flavors_error) == ((), "")
 
 
 @pytest.fixture

@@ -21,11 +21,12 @@ from nfsmulti.lab import Lab
 from nfsmulti.processes import Process
 from nfsmulti.run.cell import command, job_rows
 from nfsmulti.run.place import OnHosts
-from nfsmulti.scenario import OwnPool, Scale
+from nfsmulti.scenario import CellSpec, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import Summary
 
 _HOSTS = 4
+_ENGINE = Engine(Path("/lib.so"))
 
 
 # --- names ---
@@ -70,36 +71,32 @@ def test_a_job_file_says_all_and_files_that_are_written_are_a_hosts_own() -> Non
 # --- what a run makes of them ---
 
 
+def _on_hosts(folder: Path, story: str, pool: str, own: OwnPool) -> tuple[OnHosts, list[CellSpec]]:
+    """Return the place of a story's run on two hosts, and its cells."""
+    place = OnHosts(pool, "127.0.0.1,127.0.0.1:9000", _ENGINE, folder)
+    return place, SCENARIOS[story].own_cells(Scale(True), own)[0]
+
+
 def test_mounts_are_the_pool_of_other_hosts(tmp_path: Path) -> None:
-    engine = Engine(Path("/lib.so"))
     pool = "nfs://127.0.0.1/vol,/mnt/a,/mnt/b,/mnt/c"
-    place = OnHosts(pool, "127.0.0.1,127.0.0.1:9000", engine, tmp_path)
-    specs = SCENARIOS["fsperf"].own_cells(Scale(True), OwnPool(urls=1, mounts=3, version="3"))[0]
+    place, specs = _on_hosts(tmp_path, "fsperf", pool, OwnPool(urls=1, mounts=3, version="3"))
     spec = next(one for one in specs if one.client == "mounts" and one.paths == 1)
-    command(spec, place, engine, tmp_path)
+    command(spec, place, _ENGINE, tmp_path)
     for number in (1, 2):
         (job,) = _sections((tmp_path / f"host{number}.fio").read_text()).values()
         assert job["pool"] == "/mnt/a,/mnt/b"
     assert place.mounts(dataclasses.replace(spec, client="mount")) == ["/mnt/a"]
 
 
-def test_all_jobs_of_a_cell_go_to_each_host_and_each_begins_on_the_next_path(
-    tmp_path: Path,
-) -> None:
-    place = OnHosts("nfs://127.0.0.1/vol", "a,b", Engine(Path("/lib.so")), tmp_path)
-    specs = SCENARIOS["neighbour"].own_cells(Scale(True), OwnPool(urls=1, mounts=0))[0]
-    command(specs[-1], place, Engine(Path("/lib.so")), tmp_path)
+def test_all_jobs_of_a_cell_go_to_each_host_and_are_this_users(tmp_path: Path) -> None:
+    """Each begins on the next path; whoever runs fio there, this user has made the directory."""
+    pool = "nfs://127.0.0.1/a,nfs://127.0.0.1/b?version=4.1,nfs://127.0.0.1/c?uid=7"
+    place, specs = _on_hosts(tmp_path, "neighbour", pool, OwnPool(urls=3, mounts=0))
+    command(specs[-1], place, _ENGINE, tmp_path)
     jobs = _sections((tmp_path / "host2.fio").read_text())
     assert [job["first_path"] for job in jobs.values()] == ["5", "5"]
     assert jobs["readers"]["filename"] == "nfsmulti-readers"
     assert jobs["writer"]["filename_format"] == "host2-nfsmulti-bulk.$jobnum"
-
-
-def test_jobs_of_other_hosts_are_this_users(tmp_path: Path) -> None:
-    """Whoever runs fio there: this user has made the run's directory."""
-    pool = "nfs://127.0.0.1/a,nfs://127.0.0.1/b?version=4.1,nfs://127.0.0.1/c?uid=7"
-    place = OnHosts(pool, "a", Engine(Path("/lib.so")), tmp_path)
-    specs = SCENARIOS["neighbour"].own_cells(Scale(True), OwnPool(urls=3, mounts=0))[0]
     us = f"uid={os.getuid()}&gid={os.getgid()}"
     first, second, third = place.pool(dataclasses.replace(specs[0], paths=3, query="")).split(",")
     assert first.endswith(f"/a?{us}")

@@ -239,15 +239,6 @@ def test_the_printed_line_has_what_fio_needs() -> None:
     assert not Path(settings["--keytab"]).exists()
 
 
-def test_where_no_lab_is_there_is_nothing_to_stop(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for asked in ("live_labs", "remove_leftovers"):  # other tests have labs
-        monkeypatch.setattr(commands, asked, list)
-    commands.stop(None, every=False)
-    assert capsys.readouterr().out == "no lab is running\n"
-
-
 @pytest.mark.parametrize(("end", "status"), [("exit 7", 7), ("kill -TERM $$", 128 + 15)])
 def test_run_gives_the_commands_status(lab: Lab, end: str, status: int) -> None:
     argv = ["lab", "run", "--local", "--addresses", "1", "--", "sh", "-c", f"echo $POOL; {end}"]
@@ -309,7 +300,9 @@ def test_a_lab_without_namespaces_serves_this_machine_alone(engine: Engine) -> N
 def test_a_lab_that_is_starting_is_not_chosen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Nor is it stopped."""
     monkeypatch.setattr("nfsmulti.lab.lab.LABS", tmp_path)
+    assert call_harness("lab", "stop").stdout == "no lab is running\n"
     LabState("abc", Identity.of(os.getpid())).write()
     done = call_harness("lab", "status").check()
     assert done.stdout == f"lab abc is starting, of process {os.getpid()}\n"
@@ -337,10 +330,8 @@ def test_a_capped_address_has_its_share_of_the_link(
     assert re.findall(form, "\n".join(lines)) == [shared, *each]
 
 
-@pytest.mark.parametrize(
-    ("link", "parent", "rate"), [("1gbit", "1:1", 10**9 // 1024), (None, "1:", 400 * 10**6)]
-)
-def test_connections_borrow_from_their_link(link: str | None, parent: str, rate: int) -> None:
-    lines = Limits(link=link, per_connection="400mbit").commands("v0", "src", [])
-    form = rf" parent {parent} classid 1:\w{{3}} htb rate {rate}bit ceil 400000000bit "
-    assert sum(bool(re.search(form, one)) for one in lines) == 1024
+def test_connections_borrow_from_their_link() -> None:
+    for link, parent, rate in (("1gbit", "1:1", 10**9 // 1024), (None, "1:", 400 * 10**6)):
+        lines = Limits(link=link, per_connection="400mbit").commands("v0", "src", [])
+        form = rf" parent {parent} classid 1:\w{{3}} htb rate {rate}bit ceil 400000000bit "
+        assert sum(bool(re.search(form, one)) for one in lines) == 1024

@@ -22,10 +22,6 @@ _LEAVES_A_SESSION = (  # as fio's jobs are
     "setsid sh -c 'echo $$ >pid; exec sleep 1000' & until [ -s pid ]; do :; done; "
 )
 
-leaving = pytest.mark.parametrize(
-    "leaves", [_LEAVES_A_CHILD, _LEAVES_A_SESSION], ids=["child", "session"]
-)
-
 
 def _await_end(pid: int) -> None:
     """Wait until the process is gone, or a zombie."""
@@ -81,19 +77,16 @@ def test_a_daemon_that_was_killed_adds_to_what_it_said(tmp_path: Path) -> None:
     assert log.read_text() == "".join(said)
 
 
-@leaving
-def test_timeout_ends_the_command_and_its_children(leaves: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("leaves", [_LEAVES_A_CHILD, _LEAVES_A_SESSION], ids=["child", "session"])
+def test_what_a_command_leaves_ends_with_it_and_after_its_time(leaves: str, tmp_path: Path) -> None:
+    assert run(["sh", "-c", leaves], timeout=60, cwd=tmp_path).status == 0
+    _await_end(_pid_in(tmp_path))
+    (tmp_path / "pid").unlink()
     for timeout in (0.3, 3, 30):
         done = run(["sh", "-c", leaves + "wait"], timeout=timeout, cwd=tmp_path)
         assert done.status is None
         if _has_pid(tmp_path):  # else it has not come that far
             break
-    _await_end(_pid_in(tmp_path))
-
-
-@leaving
-def test_children_that_a_command_leaves_are_ended(leaves: str, tmp_path: Path) -> None:
-    assert run(["sh", "-c", leaves], timeout=60, cwd=tmp_path).status == 0
     _await_end(_pid_in(tmp_path))
 
 

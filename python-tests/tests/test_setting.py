@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A server's setting as a factor: commands of the user turn it, and put it back."""
 
+import contextlib
 import dataclasses
 from collections import Counter
 from itertools import groupby
@@ -100,46 +101,47 @@ def test_command_that_fails_hangs_or_does_nothing_fails_its_block(
         assert lines == ["a is restored to 18, as it was before"]
 
 
-def test_blanks_of_what_get_prints_are_alike(tmp_path: Path) -> None:
-    state = tmp_path / "state"
-    state.write_text("4096\t131072\n")
-    one = Setting("a", ["1 2"], f"echo '{{a}}' | tr ' ' '\\t' > {state}", f"cat {state}")
-    with SettingController(one, tmp_path, print) as controller:
-        controller.turn(_cells(one)[0])
-    assert state.read_text() == "4096\t131072\n"
+_AFTER = "a is restored to"
 
 
-def test_without_get_the_first_value_is_put_back(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    one, lines = Setting("a", [5, 6], f"echo {{a}} >> {log}"), list[str]()
-    with pytest.raises(KeyboardInterrupt), SettingController(one, tmp_path, lines.append):
+@pytest.mark.parametrize(
+    ("get", "interrupted", "state", "line"),
+    [
+        ("cat {state}", "", "4096\t131072\n", f"{_AFTER} 4096 131072, as it was before"),
+        ("cat {state}", "4", "4\n", f"{_AFTER} 4, as it was before"),
+        ("", "", "5\n", f"{_AFTER} 5, the first value: without --get its original is unknown"),
+    ],
+)
+def test_what_was_there_before_is_put_back(
+    tmp_path: Path, get: str, interrupted: str, state: str, line: str
+) -> None:
+    """Blanks of what --get prints are alike; a run that was killed has left what was there."""
+    file, lines = tmp_path / "state", list[str]()
+    file.write_text("4096\t131072\n")
+    if interrupted:
+        (tmp_path / "setting.before").write_text(interrupted)
+    turn = f"echo '{{a}}' | tr ' ' '\\t' > {file}"
+    one = Setting("a", [5, "1 2"], turn, get.format(state=file))
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        SettingController(one, tmp_path, lines.append) as controller,
+    ):
+        for cell in _cells(one):
+            controller.turn(cell)
         raise KeyboardInterrupt
-    assert log.read_text() == "5\n"
-    assert lines == ["a is restored to 5, the first value: without --get its original is unknown"]
-
-
-def test_run_that_was_killed_leaves_what_is_to_be_put_back(tmp_path: Path) -> None:
-    state, lines = tmp_path / "state", list[str]()
-    state.write_text("6")
-    (tmp_path / "setting.before").write_text("4")
-    one = Setting("a", [5, 6], f"echo {{a}} > {state}", f"cat {state}")
-    with SettingController(one, tmp_path, lines.append):
-        pass
-    assert state.read_text() == "4\n"
+    assert file.read_text() == state
+    assert lines == [line]
 
 
 def test_setting_that_cannot_be_read_or_put_back_is_said(tmp_path: Path) -> None:
-    for get, said in (
-        ("exit 4", r"--get: `exit 4` failed \(4\)"),
-        ("echo '[a] b'", "cannot be restored"),
+    for turn, get, said in (
+        ("echo {a}", "exit 4", r"--get: `exit 4` failed \(4\)"),
+        ("echo {a}", "echo '[a] b'", "cannot be restored"),
+        ("exit 1 {a}", "", r"a is NOT restored to 1: --set a=1: `exit 1 1` failed \(1\)"),
     ):
-        one = Setting("a", [1], "echo {a}", get)
+        one = Setting("a", [1], turn, get)
         with pytest.raises(HarnessError, match=said), SettingController(one, tmp_path, print):
-            raise AssertionError
-    one = Setting("a", [1], "exit 1 {a}")
-    said = r"a is NOT restored to 1: --set a=1: `exit 1 1` failed \(1\)"
-    with pytest.raises(HarnessError, match=said), SettingController(one, tmp_path, print):
-        pass
+            assert not get
 
 
 @pytest.mark.kernel_lab
