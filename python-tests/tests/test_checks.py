@@ -5,6 +5,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -33,15 +34,6 @@ _STATES = ["-Xclang", "-analyzer-config", "-Xclang", "max-nodes=15000"]
 pytestmark = pytest.mark.timeout(_SECONDS)
 
 
-def _check(program: str, *arguments: str) -> None:
-    """Run a checker in the project's folder; its findings are shown where it has any."""
-    with or_skip():
-        program = find(program)
-    done = run([program, *arguments], timeout=_SECONDS, cwd=ROOT)
-    if done.status != 0:
-        pytest.fail(f"{done.command}\n{done.stdout}{done.stderr}", pytrace=False)
-
-
 def _sources(*endings: str) -> list[str]:
     return sorted(
         str(file.relative_to(ROOT))
@@ -51,24 +43,23 @@ def _sources(*endings: str) -> list[str]:
     )
 
 
-def test_clang_format() -> None:
-    _check(sys.executable, f"{_TOOLS}/clang-format", "--dry-run", "--Werror", *_sources(".c", ".h"))
-
-
-def test_ruff() -> None:
-    _check(f"{_TOOLS}/ruff", "check", "python-tests")
-
-
-def test_ruff_format() -> None:
-    _check(f"{_TOOLS}/ruff", "format", "--check", "python-tests")
-
-
-def test_mypy() -> None:
-    _check(sys.executable, f"{_TOOLS}/mypy")
-
-
-def test_shellcheck() -> None:
-    _check("shellcheck", *_SCRIPTS)
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        (sys.executable, (f"{_TOOLS}/clang-format", "--dry-run", "-Werror", *_sources(".c", ".h"))),
+        (f"{_TOOLS}/ruff", ("check", "python-tests")),
+        (f"{_TOOLS}/ruff", ("format", "--check", "python-tests")),
+        (sys.executable, (f"{_TOOLS}/mypy",)),
+        ("shellcheck", _SCRIPTS),
+    ],
+    ids=["clang-format", "ruff check", "ruff format", "mypy", "shellcheck"],
+)
+def test_nothing_is_found_by(program: str, words: Sequence[str]) -> None:
+    with or_skip():
+        program = find(program)
+    done = run([program, *words], timeout=_SECONDS, cwd=ROOT)
+    if done.status != 0:
+        pytest.fail(f"{done.command}\n{done.stdout}{done.stderr}", pytrace=False)
 
 
 @pytest.mark.full

@@ -27,10 +27,6 @@ _SECONDS = 20.0
 _BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 
 
-def test_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text().splitlines()) <= _README_LINES
-
-
 # --- links ---
 
 
@@ -55,22 +51,23 @@ def test_links_resolve() -> None:
             assert not anchor or anchor in _anchors(file), (page, target)
 
 
-def test_architecture_names_files_that_there_are() -> None:
-    named = re.findall(r"`(\w+/[\w-]+\.[ch])`", (DOCS / "architecture.md").read_text())
-    assert named
-    assert [file for file in named if not (ROOT / "engine" / file).exists()] == []
-
-
-def test_every_page_is_in_the_site() -> None:
+def test_the_site_has_every_page_and_what_lies_beside_them() -> None:
     named = set(re.findall(r"(\w[\w-]*\.md)", (ROOT / "mkdocs.yml").read_text()))
     assert named == {page.name for page in DOCS.glob("*.md")}
-
-
-def test_what_lies_beside_the_pages_is_in_the_site() -> None:
     text = "".join(map(Path.read_text, DOCS.glob("*.md")))
     targets = set(re.findall(r"\]\(\.\./([^)#]+)", text))
     assert targets
     assert targets - set(site_files.outside()) == set()
+
+
+def test_pages_name_what_there_is() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= _README_LINES
+    named = re.findall(r"`(\w+/[\w-]+\.[ch])`", (DOCS / "architecture.md").read_text())
+    assert named
+    assert [file for file in named if not (ROOT / "engine" / file).exists()] == []
+    scenarios, manual = (DOCS / "scenarios.md").read_text(), made_docs.MANUAL.read_text()
+    assert [name for name in STORIES if not re.search(rf"\b{name}\b", scenarios)] == []
+    assert [job.stem for job in ROOT.glob("jobfiles/*.fio") if job.stem not in manual] == []
 
 
 # --- commands ---
@@ -164,16 +161,6 @@ def test_options_are_the_engines(tmp_path: Path) -> None:
     assert made_docs.write_options(*copies) == copies
     for copy, file in zip(copies, files, strict=True):
         assert copy.read_text() == file.read_text(), file.name
-
-
-def test_every_scenario_is_named_where_one_looks_for_it() -> None:
-    text = (DOCS / "scenarios.md").read_text()
-    assert [name for name in STORIES if not re.search(rf"\b{name}\b", text)] == []
-
-
-def test_manual_names_every_job_file() -> None:
-    manual = made_docs.MANUAL.read_text()
-    assert [job.stem for job in ROOT.glob("jobfiles/*.fio") if job.stem not in manual] == []
 
 
 # --- figures ---

@@ -427,18 +427,6 @@ def test_a_folder_of_wheels_must_be_there(machine: Machine, tmp_path: Path) -> N
         assert (done.status, done.stderr) == (1, f"nfsmulti: {said}\n")
 
 
-def test_a_lock_file_has_what_is_required() -> None:
-    """What is required is changed there, and the lock is made by the command at its head."""
-    for name in ("requirements-package", "requirements-harness", "requirements"):
-        wanted = (PYTHON_TESTS / f"{name}.txt").read_text()
-        for other in re.findall(r"^-r (\S+)", wanted, re.MULTILINE):
-            wanted += (PYTHON_TESTS / other).read_text()
-        locked = (PYTHON_TESTS / f"{name}.lock").read_text()
-        pins = re.findall(r"^\S+==\S+", wanted, re.MULTILINE)
-        assert pins
-        assert [pin for pin in pins if f"\n{pin} " not in locked] == []
-
-
 def test_package_ends_with_the_line_that_installs(machine: Machine) -> None:
     root = machine.root
     packed = root / "build/package/nfsmulti_1_all.deb"

@@ -362,39 +362,28 @@ def test_mounts_are_what_the_server_has() -> None:
             GuestConfig(mounts=(Mount.parse(text),), **security)
 
 
-def test_what_the_servers_programs_say_is_not_the_commands(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+def test_the_servers_programs_are_told_where_they_or_a_mount_do_not_come_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """It is told where one does not start."""
-
-    def serves(_: int) -> bool:
-        return bool((tmp_path / "sh.log").read_text())
-
-    with kernel_server.Program(["sh", "-c", "echo a >&2; exec sleep 1000"], serves, tmp_path):
-        pass
-    said = "^the guest's sh did not start; it said:\n  b$"
-    with (
-        pytest.raises(HarnessError, match=said),
-        kernel_server.Program(["sh", "-c", "echo b >&2"], lambda _: False, tmp_path),
-    ):
-        pass
-    assert capfd.readouterr() == ("", "")
-
-
-def test_a_mount_that_does_not_come_up_is_told_in_its_own_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Beside those of the program that helps it."""
+    """What they say is not the command's. A mount's own words stand beside them."""
 
     def denied(argv: Sequence[str], *, timeout: float) -> Completed:
         return Completed([*argv], 32, "", "mount.nfs: access denied\n")
 
+    def serves(_: int) -> bool:
+        return bool((tmp_path / "sh.log").read_text())
+
     monkeypatch.setattr(kernel_server, "run", denied)
-    monkeypatch.setattr(kernel_server, "_SECONDS", 0.0)
-    with (
-        kernel_server.Program(["sh", "-c", "exec sleep 1000"], lambda _: True, tmp_path) as helper,
-        pytest.raises(HarnessError) as failed,
-    ):
-        helper.mount(tmp_path / "mount", "vers=3", "sec=krb5")
-    said = "mount said:\n  mount.nfs: access denied; sh said nothing"
+    with kernel_server.Program(["sh", "-c", "echo a >&2; exec sleep 1000"], serves, tmp_path) as it:
+        monkeypatch.setattr(kernel_server, "_SECONDS", 0.0)
+        with pytest.raises(HarnessError) as failed:
+            it.mount(tmp_path / "mount", "vers=3", "sec=krb5")
+        monkeypatch.undo()
+    said = "mount said:\n  mount.nfs: access denied; sh said:\n  a"
     assert str(failed.value) == f"the guest's kernel does not mount with sec=krb5; {said}"
+    with (
+        pytest.raises(HarnessError, match=r"^the guest's sh did not start; it said:\n  b$"),
+        kernel_server.Program(["sh", "-c", "echo b >&2"], lambda _: False, tmp_path),
+    ):
+        pass
+    assert capfd.readouterr() == ("", "")

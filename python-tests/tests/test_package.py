@@ -25,6 +25,19 @@ pytestmark = pytest.mark.full
 _SECONDS = 600.0
 
 
+# Of the installed harness; the commands that it leaves out need a clone.
+_ASKED = """\
+from importlib import import_module
+from nfsmulti.arguments import COMMANDS
+from nfsmulti.fiorun import Engine
+from nfsmulti.paths import RESULTS, as_typed, engine_as_typed
+print(Engine.built().library, RESULTS, engine_as_typed(), sep="\\n")
+print(as_typed("fio --ioengine=external:./build/libnfsmulti.so jobfiles/fsperf.fio"))
+for name in COMMANDS.keys() - {"test", "faults", "soak"}:
+    print(import_module(COMMANDS[name]["call"].partition(":")[0]).__file__)
+"""
+
+
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Make the packages; by name."""
@@ -114,45 +127,27 @@ def test_links_of_its_documents_resolve(unpacked: Path) -> None:
             assert (docs / target).exists(), f"{page.name}: {target}"
 
 
-def _asked(unpacked: Path, folder: Path, asked: str) -> str:
-    """Run Python with the installed harness, in a folder; give what it prints."""
+def test_the_installed_harness_finds_its_modules_engine_and_jobfiles(
+    unpacked: Path, tmp_path: Path
+) -> None:
     share = unpacked / "usr/share/nfsmulti"
     env = {
         "PYTHONPATH": str(share / "python-tests"),
-        "NFSMULTI_STATE_DIR": str(folder / "state"),
+        "NFSMULTI_STATE_DIR": str(tmp_path / "state"),
         "NFSMULTI_BUILD_DIR": str(share / "build"),
     }
-    argv = [sys.executable, "-B", "-c", asked]
-    return run(argv, timeout=_SECONDS, env=env, cwd=folder).check().stdout
-
-
-def test_the_installed_harness_has_what_its_commands_import(unpacked: Path, tmp_path: Path) -> None:
-    asked = (
-        "from importlib import import_module\n"
-        "from nfsmulti.arguments import COMMANDS\n"
-        "for name in COMMANDS.keys() - {'test', 'faults', 'soak'}:\n"  # they need a clone
-        "    print(import_module(COMMANDS[name]['call'].partition(':')[0]).__file__)"
-    )
-    files = _asked(unpacked, tmp_path, asked).split()
-    assert all(Path(file).is_relative_to(unpacked) for file in files)
-    assert any(file.endswith("doctor.py") for file in files)
-
-
-def test_the_installed_harness_finds_engine_and_jobfiles(unpacked: Path, tmp_path: Path) -> None:
-    share = unpacked / "usr/share/nfsmulti"
-    asked = (
-        "from nfsmulti.fiorun import Engine\n"
-        "from nfsmulti.paths import RESULTS, as_typed, engine_as_typed\n"
-        "print(Engine.built().library, RESULTS, engine_as_typed())\n"
-        "print(as_typed('fio --ioengine=external:./build/libnfsmulti.so jobfiles/fsperf.fio'))"
-    )
-    engine, results, name, *to_type = _asked(unpacked, tmp_path, asked).split()
+    argv = [sys.executable, "-B", "-c", _ASKED]
+    answers = run(argv, timeout=_SECONDS, env=env, cwd=tmp_path).check().stdout.splitlines()
+    engine, results, name, to_type, *modules = answers
     assert Path(engine).resolve().is_relative_to(unpacked / "usr/lib")
     assert results == str(tmp_path / "results")
     assert name == "nfsmulti"
-    assert to_type == ["fio", "--ioengine=nfsmulti", f"{share}/jobfiles/fsperf.fio"]
-    assert Path(to_type[-1]).exists()
+    job = share / "jobfiles/fsperf.fio"
+    assert to_type == f"fio --ioengine=nfsmulti {job}"
+    assert job.exists()
     assert all((share / "build" / name).exists() for name in ("nfs-sink", "nfsmulti-pool"))
+    assert all(Path(file).is_relative_to(unpacked) for file in modules)
+    assert any(file.endswith("doctor.py") for file in modules)
 
 
 def test_the_container_is_made_of_what_is_there() -> None:

@@ -23,6 +23,7 @@ from nfsmulti.processes import Completed, run
 from nfsmulti.run import directory, start
 from nfsmulti.run.directory import FILE, Leftover, new_name, run_directory
 from nfsmulti.run.plan import jobfile_jobs
+from nfsmulti.stories.metadata import OPERATIONS
 from nfsmulti.summary import Summary
 from nfsmulti.terminal import Lines
 from servers.scripted import Answer, Nfs, ScriptedServer, Status, on
@@ -167,16 +168,16 @@ def test_a_run_that_was_killed_and_clean_change_nothing_of_others(
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "operations"),
     [
-        ("metadata", "--workload=create,remove", "--depth=8"),
-        in_full(("connections", "--version=4.1", "--nconnect=1", "--jobs=1")),
+        (("metadata", "--depth=8", "--nconnect=1"), {*OPERATIONS}),
+        in_full(("connections", "--version=4.1", "--nconnect=1", "--jobs=1"), {None}),
     ],
 )
 def test_a_run_changes_no_file_of_a_server(
-    tmp_path: Path, lab: Lab, words: tuple[str, ...]
+    tmp_path: Path, lab: Lab, words: tuple[str, ...], operations: set[str | None]
 ) -> None:
-    """Over NFSv4.1 a server needs no MOUNT."""
+    """Over NFSv4.1 a server needs no MOUNT. Entries are made before those that are removed."""
     pool = ",".join(lab.path(number) for number in (0, 1))
     if "--version=4.1" in words:
         pool = re.sub(r"mountport=\d+", "mountport=1", pool)
@@ -185,6 +186,13 @@ def test_a_run_changes_no_file_of_a_server(
         before = _state(lab.export_dir)
         run_harness("run", *words, *where, enter=lab.command([]), env=SHORT).check()
         assert _state(lab.export_dir) == before
+    (folder,) = tmp_path.glob("*/*Z")
+    cells = Summary.load(folder).cells
+    assert {cell.factors.get("operation") for cell in cells} == operations
+    for cell in cells:
+        assert (cell.status, cell.ops > 1) == ("done", True)
+        made = folder / cell.folder / "make/fio.json"
+        assert made.exists() == (cell.factors.get("operation") == "remove")
 
 
 _REFUSED = {

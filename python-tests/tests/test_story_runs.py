@@ -14,19 +14,18 @@ import pytest
 from conftest import call_harness, needs_privileges, or_skip
 from made_runs import changed, only
 from page_cases import creates
-from run_helpers import QUIET, begun, made_record, scripted_cells
+from run_helpers import QUIET, made_record, scripted_cells
 
 from nfsmulti import export
 from nfsmulti.errors import HarnessError
 from nfsmulti.export import PathInfo, Usage
 from nfsmulti.fiorun import ConnectionStats, Engine, FioReport
 from nfsmulti.kept.pairs import why_not
-from nfsmulti.lab import Lab
 from nfsmulti.pool import CellMounts, mount_ports, mount_source
-from nfsmulti.processes import find, run
+from nfsmulti.processes import run
 from nfsmulti.report import cells as cells_of
 from nfsmulti.report.pages import naming
-from nfsmulti.run import command, preflight, record, runner, start
+from nfsmulti.run import preflight, record, runner
 from nfsmulti.run.cell import Entries
 from nfsmulti.run.cell import command as command_of
 from nfsmulti.run.place import OnPool, asked
@@ -35,7 +34,7 @@ from nfsmulti.run.record import one_line
 from nfsmulti.run.watch import fio_options
 from nfsmulti.scenario import CellSpec, Choice, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.stories.metadata import MOST, OPERATIONS
+from nfsmulti.stories.metadata import MOST
 from nfsmulti.summary import Summary
 from servers.scripted import ScriptedServer
 
@@ -281,39 +280,6 @@ def test_what_ended_a_cell_is_said_where_its_entries_cannot_be_removed(
         pass
     after_failure, usual = limits
     assert after_failure < usual / 5
-
-
-# --- over nfs-ganesha ---
-
-
-def test_run_in_the_lab_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Over NFSv3 and another's server: test_run_directory.py."""
-    needs_privileges()
-    with or_skip():
-        find("ganesha.nfsd")
-    left: list[str] = []
-    stop = Lab.stop
-
-    def look_and_stop(lab: Lab) -> None:
-        left.extend(str(path.relative_to(lab.export_dir)) for path in lab.export_dir.rglob("*"))
-        stop(lab)
-
-    monkeypatch.setattr(Lab, "stop", look_and_stop)
-    monkeypatch.setenv("NFSMULTI_CELL_SECONDS", "0.3")
-    monkeypatch.setattr(command, "_out", QUIET)
-    choice = Choice((1,), version=("4.1",), depth=(8,))
-    record = begun(tmp_path, start.Request(repeat=1, choice=choice), "metadata")
-    assert command._carry_out(record) == 0
-    assert left == []
-    summary = Summary.load(record.folder)
-    assert len(summary.done) == len(OPERATIONS)
-    for cell in summary.done:
-        made = record.folder / cell.folder / "make" / "fio.json"
-        assert made.exists() == (cell.factors["operation"] == "remove")
-        assert cell.ops > 1
-    assert "creates/s" in (record.folder / "report.html").read_text()
 
 
 # --- security: what is run ---
