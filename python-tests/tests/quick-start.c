@@ -13,10 +13,12 @@
  * nothing is one that was allocated before fio opens its only pipe, that to its helper's thread.
  * With NFSMULTI_TEST_LEAK fio loses a byte after that.
  *
- * With NFSMULTI_TEST_CLOCK=N, for what waits for minutes, the monotonic clock goes N times as fast.
+ * With NFSMULTI_TEST_CLOCK=N, for what waits for minutes, the monotonic clock goes N times as fast;
+ * with 1/N as slowly, for limits of which timers shall take most.
  */
 #include <dlfcn.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -29,7 +31,8 @@
 #define SOONER_US 2000
 
 static int (*real)(clockid_t clock, struct timespec *now);
-static int left, times;
+static int left, times = 1, slower = 1;
+static long long begun;
 static bool quick, reads_words;
 
 /* The sanitizer's, where there is one. */
@@ -43,7 +46,8 @@ __attribute__((constructor)) static void begin(int argc, char **argv)
 		reads_words = true;
 	}
 	real = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
-	times = getenv("NFSMULTI_TEST_CLOCK") ? atoi(getenv("NFSMULTI_TEST_CLOCK")) : 1;
+	if (getenv("NFSMULTI_TEST_CLOCK"))
+		sscanf(getenv("NFSMULTI_TEST_CLOCK"), "%d/%d", &times, &slower);
 	for (int i = 1; i < argc; i++)
 		if (!strcmp(argv[i], "--clocksource=clock_gettime"))
 			left = QUESTIONS;
@@ -55,10 +59,14 @@ int clock_gettime(clockid_t clock, struct timespec *now)
 	/* A sanitizer's runtime asks before we have begun. */
 	int error = real ? real(clock, now) : (int)syscall(SYS_clock_gettime, clock, now);
 
-	if (times > 1 && clock == CLOCK_MONOTONIC) {
-		now->tv_nsec *= times;
-		now->tv_sec = now->tv_sec * times + now->tv_nsec / 1000000000;
-		now->tv_nsec %= 1000000000;
+	if (clock == CLOCK_MONOTONIC) {
+		long long ns = (now->tv_sec * 1000000000LL + now->tv_nsec) * times;
+
+		/* Both begin together: the kernel waits until an instant by its own clock. */
+		begun = begun ? begun : ns;
+		ns = begun + (ns - begun) / slower;
+		now->tv_sec = ns / 1000000000;
+		now->tv_nsec = ns % 1000000000;
 	}
 	if (left && clock == CLOCK_MONOTONIC && left-- % 2) {
 		now->tv_nsec += STEP_NS;

@@ -6,8 +6,8 @@ Calls sent again, failover and durability are scenarios: test_scenarios*.py.
 
 import errno
 import signal
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import cycle
 from pathlib import Path
@@ -107,43 +107,43 @@ def _fall_silent(running: ScriptedServer) -> None:
     running.hooks.insert(0, on((*Nfs, *Nfs4), NEVER))
 
 
-_HANGING: dict[str, Hook] = {
-    "silent": on((*DATA, Nfs.NULL), NEVER, after=4),
-    "gone": on(DATA, Answer(reply=False, do=go), after=4),
-    "full": on(DATA, Answer(reply=False, do=_fill), after=4),
-    "does not read": on(DATA, Answer(reply=False, do=ScriptedServer.stop_reading), after=4),
-    "always patience": on(DATA, Answer(status=Status.JUKEBOX), after=4),
-    "always closes": on(DATA, Answer(reply=False, end="close"), after=4),
-    "COMMIT unanswered": on(Nfs.COMMIT, Answer(reply=False, do=_fall_silent)),
+_SILENT = on((*DATA, Nfs.NULL), NEVER, after=4)
+_GONE = on(DATA, Answer(reply=False, do=go), after=4)
+_FULL = on(DATA, Answer(reply=False, do=_fill), after=4)
+_HANGING: dict[str, tuple[Hook, Options]] = {
+    "silent": (_SILENT, {}),
+    "gone": (_GONE, {}),
+    "full": (_FULL, {}),
+    "does not read": (on(DATA, Answer(reply=False, do=ScriptedServer.stop_reading), after=4), {}),
+    "always patience": (on(DATA, Answer(status=Status.JUKEBOX), after=4), {}),
+    "always closes": (on(DATA, Answer(reply=False, end="close"), after=4), {}),
     # It has sessions to end over each of eight paths.
-    "NFSv4.1 silent": on(DATA4, Answer(reply=False, do=_fall_silent), after=4),
+    "v4": (on(DATA4, Answer(reply=False, do=_fall_silent), after=4), {"nconnect": 1}),
+    "silent, failover": (_SILENT, {"failover": 1}),
+    "gone, failover": (_GONE, {"failover": 1}),
+    "full, failover": (_FULL, {"failover": 1}),
+    # Which waits within its read: it is not polled.
+    "silent, one connection": (_SILENT, {"nconnect": 1, "timeo": 600}),
+    "silent, thread": (_SILENT, {"thread": 1}),
 }
-_MANY = [f"127.0.0.{number}" for number in range(1, 9)]
+# A major timeout, which `retrans` sets, is no end to it; a runtime is.
+_ENDLESS: Options = {
+    "time_based": 1, "runtime": 60, "timeo": 5, "retrans": 1, "nconnect": 2, "spread": "roundrobin",
+}  # fmt: skip
+_SLOW = 3  # the clock of these jobs: what a busy machine takes is less beside their timers
 
 
-def _hanging_server(name: str) -> ScriptedServer:
-    return ScriptedServer(_HANGING[name], addresses=_MANY if "v4" in name else _MANY[:1])
-
-
-def _hanging_job(name: str, server: ScriptedServer, **options: Option) -> Options:
-    """Return the options of a job that hangs so; `runtime` ends it by itself."""
-    endless: Options = {} if name == "COMMIT unanswered" else {"time_based": 1}
-    spread: Options = {"nconnect": 1 if "v4" in name else 2, "spread": "roundrobin"}
-    pool = server.pool(version=4 if "v4" in name else 3)
-    # A major timeout, which `retrans` sets, is no end to it.
-    return {**endless, "pool": pool, "runtime": 60, "timeo": 5, "retrans": 1, **spread, **options}
-
-
-def _until_it_hangs(server: ScriptedServer, process: FioProcess) -> None:
-    """Wait for the call that is not answered any more, and some time for fio to wait on."""
-    eventually(lambda: _hangs(server))
-    assert process.wait(0.3) is None
-
-
-def _hangs(server: ScriptedServer) -> bool:
-    if server.hooks[-1] is _HANGING["COMMIT unanswered"]:
-        return len(server.calls(Nfs.COMMIT)) > 0
-    return len(server.calls(*DATA, *DATA4)) > 4
+@contextmanager
+def _hanging(
+    client: FioRunner, name: str, **options: Option
+) -> Iterator[tuple[FioProcess, Callable[[], bool]]]:
+    """Start such a job; and what tells that it waits for a call that is not answered any more."""
+    hook, own = _HANGING[name]
+    addresses = [f"127.0.0.{number}" for number in range(1, 9 if name == "v4" else 2)]
+    with ScriptedServer(hook, addresses=addresses) as server:
+        pool = server.pool(version=4 if name == "v4" else 3)
+        with client.start(pool=pool, **{**_ENDLESS, **own, **options}) as process:
+            yield process, lambda: len(server.calls(*DATA, *DATA4)) > 4
 
 
 def _gave_up(result: FioResult) -> None:
@@ -156,7 +156,7 @@ def _gave_up(result: FioResult) -> None:
     written = result.report.bytes("write")
     assert sum(line.write_bytes for line in result.stats) == written
     assert lost_bytes(result.messages) == written
-    in_flight = result.report.operations("write") - written // (4 * KIB) or 1  # the COMMIT
+    in_flight = result.report.operations("write") - written // (4 * KIB)
     assert f"giving up {in_flight} calls" in result.messages
 
 
@@ -166,12 +166,9 @@ def test_the_runtime_ends_a_hard_job_within_5_seconds(
     client: FioRunner, within: Within, name: str
 ) -> None:
     """A server that is there and answers nothing is given longer: until a signal."""
-    with (
-        _hanging_server(name) as server,
-        client.start(**_hanging_job(name, server, runtime=1)) as process,
-    ):
-        _until_it_hangs(server, process)
-        assert process.wait(1.0) is None
+    with _hanging(client, name, runtime=1) as (process, hangs):
+        eventually(hangs)
+        assert process.wait(1.3) is None
         if name == "silent":
             assert process.wait(1.0) is None
             process.signal(signal.SIGINT)
@@ -180,46 +177,25 @@ def test_the_runtime_ends_a_hard_job_within_5_seconds(
         _gave_up(client.finish(process))
 
 
-_SIGNALLED: list[tuple[str, Options]] = [
-    *((name, {}) for name in _HANGING),
-    *((name, {"failover": 1}) for name in ("silent", "gone", "full")),
-    ("silent", {"nconnect": 1, "timeo": 600}),  # which waits within its read: it is not polled
-    ("silent", {"thread": 1}),
-]
-
-
-def _signal_all(client: FioRunner, limit: AbstractContextManager[None]) -> None:
-    """End these jobs at once, which only wait until then: without using the processor."""
-    with ExitStack() as stack:
-        servers = [stack.enter_context(_hanging_server(name)) for name, _ in _SIGNALLED]
-        running = [
-            stack.enter_context(client.start(**_hanging_job(name, server, **options)))
-            for server, (name, options) in zip(servers, _SIGNALLED, strict=True)
-        ]
-        for server in servers:
-            eventually(partial(_hangs, server))
-        before = [cpu_seconds(process.pid) for process in running]
-        assert running[0].wait(1.0) is None
-        for what, process, seconds in zip(_SIGNALLED, running, before, strict=True):
-            assert cpu_seconds(process.pid) - seconds < 0.5, f"{what}: it spins"
-        with limit:
-            for number, process in zip(cycle((signal.SIGINT, signal.SIGTERM)), running):
-                process.signal(number)
-            for process in running:
-                process.wait(SECONDS)
-        for process in running:
-            _gave_up(client.finish(process))
-
-
 @pytest.mark.timing
 def test_signals_end_hard_jobs_within_5_seconds(client: FioRunner, within: Within) -> None:
-    _signal_all(client, within(5.0))
-
-
-@pytest.mark.full
-def test_signals_end_hard_jobs(client: FioRunner) -> None:
-    """Also with AddressSanitizer, under which nothing is timed."""
-    _signal_all(client, nullcontext())
+    """All at once; until then they only wait, without using the processor."""
+    clock = {"NFSMULTI_TEST_CLOCK": f"1/{_SLOW}"}
+    with ExitStack() as stack:
+        jobs = [stack.enter_context(_hanging(client, name, env=clock)) for name in _HANGING]
+        for _, hangs in jobs:
+            eventually(hangs)
+        before = [cpu_seconds(process.pid) for process, _ in jobs]
+        assert jobs[0][0].wait(1.0) is None
+        for name, (process, _), seconds in zip(_HANGING, jobs, before, strict=True):
+            assert cpu_seconds(process.pid) - seconds < 0.5, f"{name}: it spins"
+        with within(5.0 * _SLOW):
+            for number, (process, _) in zip(cycle((signal.SIGINT, signal.SIGTERM)), jobs):
+                process.signal(number)
+            for process, _ in jobs:
+                process.wait(SECONDS)
+        for process, _ in jobs:
+            _gave_up(client.finish(process))
 
 
 def _stop_at(*procedures: Procedure) -> Callable[[ScriptedServer, FioProcess], None]:
@@ -253,9 +229,14 @@ _opens = partial(
         # What is half laid out goes if the server answers soon: it does not.
         "lays its file out": _lays_out(exitall=1, **READING),
         "lays its file out, v4": _lays_out(version=4, exitall=1, **READING),
+        "syncs": case(
+            on(Nfs.COMMIT, Answer(reply=False, do=_fall_silent)),
+            during=_stop_at(Nfs.COMMIT),
+            error=None,
+        ),
     }
 )
-def test_a_signal_ends_a_job_that_has_not_begun(ran: Outcome) -> None:
+def test_a_signal_ends_a_job_that_does_no_io(ran: Outcome) -> None:
     assert ran.result.status not in (0, None)
     assert "the server does not answer" not in ran.result.messages
 
@@ -282,22 +263,12 @@ def test_a_job_that_is_forked_while_a_thread_sets_its_files_up(job: Run) -> None
     job(keep, arguments=jobs, **READING, create_serialize=0)
 
 
-_RUNTIME: Options = {"runtime": 6, "time_based": 1, "rate_iops": 50}
-_TO_ITS_END: Options = {**_RUNTIME, "rate_iops": 0, "thinktime": 20000}
-_FOR_LONG: Options = {**_TO_ITS_END, "runtime": 300}
-# The clock of these jobs is six times as fast: it is 6 s late for them.
+# The clock of these jobs is six times as fast: what is late by a second is 6 s late for them.
 _QUICK = {"NFSMULTI_TEST_CLOCK": "6"}
-_LATE: dict[Procedure, Hook] = {
-    procedure: on(procedure, Answer(delay=1.0), nth=nth)
-    for procedure, nth in ((Nfs.COMMIT, 1), (Nfs.READ, 9), (Nfs.CREATE, 3))
-}
-_SLOW: dict[Procedure, Options] = {
-    Nfs.READ: {**_RUNTIME, **READING, "iodepth": 1},
-    Nfs.CREATE: {"runtime": 6, "metadata": 1, "bs": 1, "size": 8, "iodepth": 1},
-}
-_READS_FAIL = on(Nfs.READ, Answer(status=Status.IO))
-_THEN_READS_FAIL = on(Nfs.WRITE, Answer(do=lambda server: server.hooks.append(_READS_FAIL)), nth=9)
-_late = partial(case, _LATE[Nfs.COMMIT], quiet=True, env=_QUICK)
+_LATE_COMMIT = on(Nfs.COMMIT, Answer(delay=1.0), nth=1)
+_RUNTIME: Options = {"runtime": 6, "time_based": 1, "rate_iops": 50}
+_FOR_LONG: Options = {"runtime": 300, "time_based": 1, "thinktime": 20000}
+_late = partial(case, _LATE_COMMIT, quiet=True, env=_QUICK)
 
 
 @runs(
@@ -305,7 +276,7 @@ _late = partial(case, _LATE[Nfs.COMMIT], quiet=True, env=_QUICK)
         "COMMIT": _late(**_RUNTIME),
         # With a full hold, WRITEs that have not begun wait behind that COMMIT.
         "hold, failover": _late(**_RUNTIME, hold_writes="64k", failover=1),
-        "a job that sets its own files up": _late(**_TO_ITS_END, create_serialize=0),
+        "its own files": _late(**{**_FOR_LONG, "runtime": 6}, create_serialize=0),
         "exitall": _late(
             arguments=sections(w={"filename": "f"}, r={**READING, "filename": "r", "runtime": 1}),
             **_FOR_LONG,
@@ -313,12 +284,16 @@ _late = partial(case, _LATE[Nfs.COMMIT], quiet=True, env=_QUICK)
         ),
         # A second, in which it has to begin.
         "steadystate": _late(**_FOR_LONG, steadystate="iops:90%", steadystate_duration=6),
-        **{
-            procedure.name: case(_LATE[procedure], **options, quiet=True, env=_QUICK)
-            for procedure, options in _SLOW.items()
-        },
+        "READ": case(
+            on(Nfs.READ, Answer(delay=1.0), nth=9), **{**_RUNTIME, **READING}, iodepth=1,
+            quiet=True, env=_QUICK,
+        ),
+        "CREATE": case(
+            on(Nfs.CREATE, Answer(delay=1.0), nth=3), runtime=6, metadata=1, bs=1, size=8,
+            iodepth=1, quiet=True, env=_QUICK,
+        ),
     }
-)
+)  # fmt: skip
 def test_a_jobs_end_waits_for_a_server_that_is_slow(ran: Outcome) -> None:
     """It takes longer than one that is gone would be given."""
     if "metadata" not in ran.case.options:
@@ -328,8 +303,17 @@ def test_a_jobs_end_waits_for_a_server_that_is_slow(ran: Outcome) -> None:
 def test_a_jobs_error_ends_others_as_their_runtime_does(job: Run) -> None:
     """That job alone has failed, and no other is said to have lost anything."""
     jobs = sections(w={"filename": "f"}, r={**READING, "filename": "r"})
-    hooks = _LATE[Nfs.COMMIT], _THEN_READS_FAIL
-    ran = job(*hooks, arguments=jobs, **_FOR_LONG, exitall_on_error=1, env=_QUICK, error=None)
+    fail = on(Nfs.READ, Answer(status=Status.IO))
+    then_fail = on(Nfs.WRITE, Answer(do=lambda server: server.hooks.append(fail)), nth=9)
+    ran = job(
+        _LATE_COMMIT,
+        then_fail,
+        arguments=jobs,
+        **_FOR_LONG,
+        exitall_on_error=1,
+        env=_QUICK,
+        error=None,
+    )
     assert ran.result.status == 1
     report = ran.result.report
     assert report is not None
