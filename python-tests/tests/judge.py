@@ -104,15 +104,12 @@ class Expected:
 
     A job that is held waits for as long as one likes, and SIGINT ends it. `first` is a pattern for
     what the engine says while the fault lasts ("": nothing that is sure), `says` are those for its
-    other lines; `resends`: the path's calls went out again; `moves`: other paths took them over.
-    `short` says how far that is from what was promised.
+    other lines. `short` says how far that is from what was promised.
     """
 
     outcomes: tuple[str, ...] = ("done",)
     first: str = ""
     says: tuple[str, ...] = ()
-    resends: bool = False
-    moves: bool = False
     short: str = ""
 
 
@@ -123,30 +120,22 @@ def lost_bytes(messages: str) -> int:
 
 def outcome(left: Left) -> str:
     """Return how it ended: done, held, with an errno in fio's report; and whether data was lost."""
-    return _ending(left) + ", lost" * bool(lost_bytes(left.result.messages))
-
-
-def _ending(left: Left) -> str:
     result = left.result
     if result.status is None:
-        return "hung"
-    if result.status < 0 or _CRASH.search(result.messages):
-        return "crashed"
-    if result.status == 0:
-        return "done"
-    if left.signalled:
-        return "held"
-    return errno.errorcode.get(result.report.error if result.report else 0, "no reason")
+        ended = "hung"
+    elif result.status < 0 or _CRASH.search(result.messages):
+        ended = "crashed"
+    elif result.status == 0:
+        ended = "done"
+    elif left.signalled:
+        ended = "held"
+    else:
+        ended = errno.errorcode.get(result.report.error if result.report else 0, "no reason")
+    return ended + ", lost" * bool(lost_bytes(result.messages))
 
 
-def complaints(work: Work, left: Left, expected: Expected, victim: int) -> list[str]:
-    """Say what is not as expected of a job whose path `victim` failed, and what does not add up."""
-    report = left.result.report
-    sums = _discrepancies(work, left, report) if report else ["fio left no report"]
-    return [*_unlike(left, expected, victim), *sums]
-
-
-def _unlike(left: Left, expected: Expected, victim: int) -> Iterator[str]:
+def complaints(work: Work, left: Left, expected: Expected) -> Iterator[str]:
+    """Say what is not as expected of a job, and what does not add up."""
     ended, lines = outcome(left), "\n".join(left.said)
     if ended not in expected.outcomes:
         yield f"{ended}, where {' or '.join(expected.outcomes)} was expected"
@@ -155,14 +144,10 @@ def _unlike(left: Left, expected: Expected, victim: int) -> Iterator[str]:
             yield f"it did not say: {words}"
     if len(left.said) > _LINES_MAX:
         yield f"it said {len(left.said)} lines"
-    own = [line for line in left.result.stats if line.connection == victim]
-    others = [line for line in left.result.stats if line.connection != victim]
-    if expected.resends and not any(line.retransmissions for line in own):
-        yield "no call was sent again"
-    if expected.moves and not any(line.reissues for line in others):
-        yield "no call was reissued on another path"
-    if any(line.reconnects for line in others):
-        yield "another path than the fault's was connected to anew"
+    if left.result.report:
+        yield from _discrepancies(work, left, left.result.report)
+    else:
+        yield "fio left no report"
 
 
 def _discrepancies(work: Work, left: Left, report: FioReport) -> Iterator[str]:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Restarts of the kernel's NFS server in the guest."""
+"""Restarts of the kernel's NFS server in the guest, and of what is between it and its clients."""
 
 import errno
 
+from nfsmulti.lab.guest import ADDRESS6, ADDRESSES
 from nfsmulti.lab.kernel_server import NFSD
 from nfsmulti.processes import run
 
@@ -35,3 +36,26 @@ def end_grace() -> None:
     except OSError as error:
         if error.errno != errno.EBUSY:
             raise
+
+
+_DEVICE = "dummy0"
+DELETE_DEVICE = ["rdma", "link", "delete", "rxe0"]
+
+
+def set_address(how: str, address: str, *more: str) -> None:
+    words = ["ip", "address", how, address, "dev", _DEVICE, *more]
+    run(words, timeout=_SECONDS).check()
+
+
+def mend() -> None:
+    """See to it that addresses, device and server are as they were.
+
+    The device is made anew: what is sent while an address is removed may break it for good.
+    """
+    for address in ADDRESSES:
+        set_address("replace", f"{address}/24")
+    set_address("replace", f"{ADDRESS6}/64", "nodad")
+    run(DELETE_DEVICE, timeout=_SECONDS)
+    run(["rdma", "link", "add", "rxe0", "type", "rxe", "netdev", _DEVICE], timeout=_SECONDS).check()
+    start()
+    end_grace()  # NFSv4's tests after it would wait a minute

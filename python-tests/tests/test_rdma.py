@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import FioRunner
 from engine_helpers import Traced, done, eventually, mounted_at, refused, said, stderr_of
-from fault_cells import DELETE_DEVICE, mend
+from kernel_nfsd import DELETE_DEVICE, mend
 
 from jobs import Fio
 from nfsmulti import doctor
