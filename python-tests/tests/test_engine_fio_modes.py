@@ -10,7 +10,6 @@ import errno
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,29 +21,11 @@ from scripted_jobs import Run, go
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import OperationStats, Option, PathStats
-from nfsmulti.lab.lab import free_ports
 from nfsmulti.paths import ROOT
-from nfsmulti.processes import Process, run
+from nfsmulti.processes import run
 from servers.scripted import Answer, Nfs, Nfs4, Status, Terms, on
 
 _JOB = ["--name=job", "--rw=read", "--bs=16k", "--size=1m", "--filename=f"]
-
-
-# --- client and server ---
-
-
-def _listens(server: Process, port: int) -> bool:
-    return f":{port:04X} 00000000:" in Path(f"/proc/{server.pid}/net/tcp").read_text()
-
-
-@contextlib.contextmanager
-def _server(place: Place, folder: Path) -> Iterator[str]:
-    """Run a fio server where the place's clients run; gives a client's word for it."""
-    (port,) = free_ports("127.0.0.1", [8765])
-    command = place.command(f"--server=ip:127.0.0.1,{port}")
-    with (folder / "server").open("wb") as log, Process(command, stdout=log, stderr=log) as server:
-        eventually(lambda: _listens(server, port))
-        yield f"--client=ip:127.0.0.1,{port}"
 
 
 # --- what fio shows ---
@@ -67,7 +48,8 @@ def test_summary_lines(mounted: Place, tmp_path: Path) -> None:
     """One for each job: in fio's own text, or on standard error where that is for programs.
 
     In an output file too, where fio has begun and not yet told its figures: of processes and
-    threads, where --output comes last, where jobs prepare their files themselves, in a client's.
+    threads, where --output comes last, where jobs prepare their files themselves. What fio's client
+    shows is in test_engine_leaks.py.
     """
     output = tmp_path / "out"
     to, words = f"--output={output}", [f"--ioengine={mounted.engine.option}", *_JOB]
@@ -77,22 +59,13 @@ def test_summary_lines(mounted: Place, tmp_path: Path) -> None:
         assert len(_SUMMARY.findall(said.stdout)) == stdout
         assert len(_SUMMARY.findall(said.stderr)) == stderr
     words.append("--numjobs=3")
-    one, own = tmp_path / "job.fio", {"ASAN_OPTIONS": "detect_leaks=0"}  # the client frees nothing
-    options = [word.removeprefix("--") for word in words if word != "--name=job"]
-    one.write_text("\n".join(["[job]", *options, ""]))
-    with _server(mounted, tmp_path) as client:
-        for row in (
-            [*words, to],
-            [to, *words, "--create_serialize=0"],
-            [to, *words, "--thread=1"],
-            [to, client, str(one)],
-        ):
-            completed = mounted.raw(*row, env=own)
-            assert completed.status == 0, completed.stderr
-            before, _, text = output.read_text().partition("Starting 3 ")
-            begun, _, told = text.partition("(groupid=0")
-            assert [len(_SUMMARY.findall(part)) for part in (before, begun, told)] == [0, 3, 0]
-            assert _SUMMARY.search(completed.stdout + completed.stderr) is None
+    for row in ([*words, to], [to, *words, "--create_serialize=0"], [to, *words, "--thread=1"]):
+        completed = mounted.raw(*row)
+        assert completed.status == 0, completed.stderr
+        before, _, text = output.read_text().partition("Starting 3 ")
+        begun, _, told = text.partition("(groupid=0")
+        assert [len(_SUMMARY.findall(part)) for part in (before, begun, told)] == [0, 3, 0]
+        assert _SUMMARY.search(completed.stdout + completed.stderr) is None
 
 
 # --- another fio ---

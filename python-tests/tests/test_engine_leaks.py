@@ -152,7 +152,7 @@ def test_a_job_outlives_the_shell_of_its_fio(
 def test_a_job_of_a_daemon_outlives_who_started_it(
     engine: Engine, server: ScriptedServer, tmp_path: Path, thread: int
 ) -> None:
-    (port,) = free_ports("127.0.0.1", [8765])
+    (port,) = free_ports("127.0.0.1", [0])  # no test beside this one takes it
     setting = ["env", *(f"{key}={value}" for key, value in engine.env.items())]
     daemon = [*setting, "fio", f"--server=ip:127.0.0.1,{port}", f"--daemonize={tmp_path / 'pid'}"]
     job = tmp_path / "job.fio"
@@ -165,4 +165,6 @@ def test_a_job_of_a_daemon_outlives_who_started_it(
         done = run(["fio", f"--client=ip:127.0.0.1,{port}", str(job)], timeout=90)
     assert done.status == 0, done.stdout + done.stderr
     assert _SAYS not in done.stdout + done.stderr
+    begun, _, told = done.stdout.partition("(groupid=0")  # a line of each job, before its figures
+    assert [part.count("nfsmulti: a: 1 connection on 1 path: ") for part in (begun, told)] == [2, 0]
     assert sum(call.moved for call in server.calls(Nfs.WRITE)) == 8 << 20
