@@ -137,23 +137,15 @@ def test_a_name_does_not_speak_to_the_terminal(tmp_path: Path, name: bytes) -> N
     assert f'find directory "{_NAMES[name]}": ' in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "pools", "refusal"),
-    [
-        ("nope", {}, "pool=nope: neither NFSMULTI_POOLS nor IOTRAP_MOUNT_POOLS is set"),
-        ("nope", {"IOTRAP_MOUNT_POOLS": "a:/x"}, "IOTRAP_MOUNT_POOLS: .* known: a"),
-        ("a", {"NFSMULTI_POOLS": "a:nfs://no.invalid/x"}, "NFSMULTI_POOLS: column 3: "),
-        ("/x,", {}, "pool: column 4: "),
-    ],
-)
-def test_pools_that_are_not_there(
-    monkeypatch: pytest.MonkeyPatch, name: str, pools: dict[str, str], refusal: str
-) -> None:
+@pytest.mark.parametrize("name", ["nope", "a"])
+def test_pools_that_are_not_there(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """The harness says the last line: it names the variable that is set."""
-    for variable in ("NFSMULTI_POOLS", "IOTRAP_MOUNT_POOLS"):
-        monkeypatch.delenv(variable, raising=False)
-    for variable, text in pools.items():
-        monkeypatch.setenv(variable, text)
+    monkeypatch.delenv("NFSMULTI_POOLS", raising=False)
+    monkeypatch.delenv("IOTRAP_MOUNT_POOLS", raising=False)
+    refusal = "pool=nope: neither NFSMULTI_POOLS nor IOTRAP_MOUNT_POOLS is set"
+    if name == "a":
+        monkeypatch.setenv("IOTRAP_MOUNT_POOLS", "a:nfs://no.invalid/x")
+        refusal = "IOTRAP_MOUNT_POOLS: column 3: "
     with pytest.raises(HarnessError, match=f"^{refusal}"):
         export.info(name)
 
