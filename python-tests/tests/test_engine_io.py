@@ -79,6 +79,11 @@ _AS_PSYNC: dict[str, tuple[str, dict[str, dict[str, Option]]]] = {  # jobs, and 
         "read": {"rw": "read", "nrfiles": 4},
         "list": {"rw": "read", "filename": "x:y:z", "size": "3m"},
         "few": {"rw": "randrw", "nrfiles": 16, "openfiles": 3, "file_service_type": "random"},
+        # The file that the last of several I/Os in flight closes (fio syncs it by itself, too).
+        "closed": {
+            "rw": "randwrite", "bs": "4k", "nrfiles": 8, "openfiles": 2, "iodepth": 16,
+            "file_service_type": "random", "fsync_on_close": 1,
+        },
         "one": {"rw": "write", "nrfiles": 4, "openfiles": 1, "file_service_type": "sequential"},
         "sized": {"rw": "read", "nrfiles": 3, "filesize": "256k", "size": "768k"},
         # Each file's size is drawn from the range, not a share of size=.
@@ -391,16 +396,6 @@ def test_more_calls_than_slots_wait_their_turn(exported: Place) -> None:
     assert exported.sizes() == {"f": 32 * _MIB}
 
 
-# --- data ---
-
-
-def test_busy_poll(v3_or_mount: Place) -> None:
-    """Asking without sleeping changes nothing but the time that it takes."""
-    words: Options = {"rw": "randwrite", "bs": "8k", "size": "1m", "verify": "crc32c", "fsync": 16}
-    report = done(v3_or_mount.fio(busy_poll=1000, iodepth=16, nconnect=2, spread="queue", **words))
-    assert report.operations("read") == 128
-
-
 def test_verify_while_writing_by_threads_of_its_own_and_in_any_memory(exported: Place) -> None:
     jobs = sections(
         backlog={"verify_backlog": 32, "bs": "4k", "filename": "a"},
@@ -527,26 +522,6 @@ def test_io_has_left_before_another_file_is_opened(job: Run) -> None:
     answered = ran.calls(Nfs.LOOKUP)[-1].answered
     assert answered is not None
     assert ran.calls(Nfs.READ)[0].time < answered
-
-
-# --- time ---
-
-
-def test_the_tail_of_a_job_that_is_cut_by_time_is_not_lost(exported: Place) -> None:
-    """Each write that fio counts is on the server, and nothing is in flight when it ends."""
-    job: Options = {"rw": "write", "bs": "64k", "size": "2g", "filename": "f", "iodepth": 32}
-    result = exported.fio(**job, runtime=1, rate="32m")
-    written = done(result).bytes("write")
-    assert exported.sizes() == {"f": written}
-    assert sum(line.write_bytes for line in result.stats) == written
-
-
-def test_waiting_for_a_server_costs_nothing(job: Run) -> None:
-    """By one that polls a second takes all of a processor."""
-    late, spread = on(Nfs.READ, Answer(delay=1), nth=3), {"nconnect": 2, "spread": "roundrobin"}
-    ran = job(late, rw="read", filename="r", **spread)
-    taken = job_of(done(ran.result), "job")
-    assert taken["usr_cpu"] + taken["sys_cpu"] < 20
 
 
 # --- what a mount does in part ---

@@ -271,3 +271,10 @@ def test_reconnecting_loses_nothing_of_it(scenario: Scenarios) -> None:
     lost = on(_W, {**MUTE, "end": End.RESET}, nth=8), on(_W, MUTE, last=7)
     ran = scenario(*lost, **_WHOLE)
     assert (ran.result.rewritten, ran.result.reconnects) == (0, 1)
+
+
+def test_what_is_held_goes_out_again_over_its_path(scenario: Scenarios) -> None:
+    """One node of a cluster restarts; the oldest of the other's writes is durable by then."""
+    ran = scenario(on(_C, _RENAMES, address=1, nth=1), paths=2, **_WHOLE)
+    again = [call.address for call in ran.calls(_W)[BLOCKS:]]
+    assert again == [1] * 8 + [0] * 7
