@@ -27,7 +27,6 @@ from scripted_jobs import (
     Outcome,
     Run,
     case,
-    covers_once,
     failed,
     go,
     preloaded,
@@ -423,14 +422,6 @@ def test_what_is_lost_while_a_file_is_laid_out(job: Run, address: str) -> None:
     two = {"addresses": TWO_ADDRESSES, "files": {}}
     ran = job(restarted, **READING, bs="64k", size="4m", **two, refused=lost)
     assert not ran.server.all_durable(), "the file is not taken back"
-
-
-def test_of_a_block_that_an_end_of_file_cuts_fio_asks_for_the_rest(job: Run) -> None:
-    """One that is missing as a whole is an error: test_replies.py."""
-    short = on(Nfs.READ, Answer(limit=2 * KIB, eof=1), nth=5)
-    ran = job(short, rw="read", filename="r", iodepth=1)
-    assert sum(line.read_bytes for line in ran.stats) <= 64 * KIB
-    covers_once(ran.calls(Nfs.READ), 64 * KIB)
 
 
 # --- failover: while a file is laid out ---
