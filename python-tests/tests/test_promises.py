@@ -186,8 +186,8 @@ def test_signals_end_hard_jobs_within_5_seconds(client: FioRunner, within: Withi
             eventually(hangs)
         before = [cpu_seconds(process.pid) for process, _ in jobs]
         assert jobs[0][0].wait(1.0) is None
-        for name, (process, _), seconds in zip(_HANGING, jobs, before, strict=True):
-            assert cpu_seconds(process.pid) - seconds < 0.5, f"{name}: it spins"
+        spent = sum(cpu_seconds(process.pid) for process, _ in jobs) - sum(before)
+        assert spent < 0.5, "all share the processors: one that spins, or each, takes more"
         with within(5.0 * _SLOW):
             for number, (process, _) in zip(cycle((signal.SIGINT, signal.SIGTERM)), jobs):
                 process.signal(number)
