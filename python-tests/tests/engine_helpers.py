@@ -13,6 +13,7 @@ import os
 import re
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,15 +69,9 @@ class Place:
     def pool(self) -> str:
         return ",".join(self.paths)
 
-    def raw(
-        self, *words: str, timeout: float = 120, env: Mapping[str, str] | None = None
-    ) -> Completed:
-        return run(self.command(*words, env=env), timeout=timeout)
-
-    def command(self, *words: str, env: Mapping[str, str] | None = None) -> list[str]:
-        variables = {**self.env, **self.engine.env, **(env or {})}
-        setting = [f"{key}={value}" for key, value in variables.items()]
-        return [*self.enter, "env", *setting, "fio", *words]
+    def raw(self, *words: str) -> Completed:
+        setting = [f"{key}={value}" for key, value in {**self.env, **self.engine.env}.items()]
+        return run([*self.enter, "env", *setting, "fio", *words], timeout=120)
 
     def write(self, name: str, content: bytes) -> bytes:
         """Put a file there, behind the engine's back; gives `content`."""
@@ -303,14 +298,12 @@ class Traced:
         ]
 
 
-def by_path(stats: Sequence[ConnectionStats], direction: str = "write") -> dict[str, int]:
-    """Return the operations of one direction on each path that has any."""
-    sums: dict[str, int] = {}
+def by_path(stats: Sequence[ConnectionStats]) -> Mapping[str, int]:
+    """Return the WRITEs on each path that has any."""
+    sums = Counter[str]()
     for line in stats:
-        operations = line.write_ops if direction == "write" else line.read_ops
-        if operations:
-            sums[line.path] = sums.get(line.path, 0) + operations
-    return sums
+        sums[line.path] += line.write_ops
+    return +sums
 
 
 def eventually(what: Callable[[], object], seconds: float = 60) -> None:

@@ -199,18 +199,6 @@ def _refuse(procedure: Procedure, status: Status4) -> Hook:
     return on(procedure, Answer(act=procedure is Nfs4.CREATE_SESSION, status=status))
 
 
-def _from_data(hook: Hook) -> Hook:
-    """Begin with the session for data: what names ask before is answered."""
-    begun = list[Call]()
-
-    def later(call: Call) -> Answer | None:
-        if call.procedure is Nfs4.CREATE_SESSION and call.nth == _DATA_SESSION:
-            begun.append(call)
-        return hook(call) if begun else None
-
-    return later
-
-
 _REFUSED: dict[str, Hook] = {
     # Nothing is told of its path, which may be right.
     "/export: cannot find the export: the server does not answer\n": on(Nfs4.LOOKUP, NEVER),
@@ -226,23 +214,17 @@ _REFUSED: dict[str, Hook] = {
             (Nfs4.RECLAIM_COMPLETE, Status4.STALE_CLIENTID),
         )
     },
-}  # fmt: skip
-_REFUSED_DATA: dict[str, Hook] = {
-    "no reply to session set-up": on(Nfs4.CREATE_SESSION, NEVER),
-    " times in a row: the server offers no session": _refuse(
-        Nfs4.CREATE_SESSION, Status4.STALE_CLIENTID),
-    "the server keeps refusing it (NFS4ERR_BADSESSION)": _refuse(
-        Nfs4.SEQUENCE, Status4.BADSESSION),
+    # The session for data; names have theirs.
+    "no reply to session set-up": on(Nfs4.CREATE_SESSION, NEVER, after=_DATA_SESSION - 1),
+    " times in a row: the server offers no session": on(
+        Nfs4.CREATE_SESSION, Answer(status=Status4.STALE_CLIENTID), after=_DATA_SESSION - 1),
 }  # fmt: skip
 
 
 @runs(
     {
         words: case(hook, version=4, **_TOO_SOON, soft=1, error=None, expected=words)
-        for words, hook in {
-            **_REFUSED,
-            **{words: _from_data(hook) for words, hook in _REFUSED_DATA.items()},
-        }.items()
+        for words, hook in _REFUSED.items()
     }
 )
 def test_what_is_refused_for_ever_is_asked_ever_more_slowly(ran: Outcome) -> None:
