@@ -194,7 +194,7 @@ def test_what_waits_for_a_client_that_gives_up_ends_too(clients: Run) -> None:
 
 def test_what_a_client_has_been_through_is_told(clients: Run) -> None:
     """On the clock of time.monotonic(), which times what else happens on this host."""
-    reads, restarted, waiting = Counter[str](), list[int](), set[str]()
+    reads, restarted = Counter[str](), list[int]()
 
     def restart(server: ScriptedServer) -> None:
         restarted.append(time.monotonic_ns() // 1000)
@@ -205,8 +205,6 @@ def test_what_a_client_has_been_through_is_told(clients: Run) -> None:
             return None
         reads[call.credentials.machine] += 1
         answered = len(reads) == 4 and min(reads.values()) > 1
-        if answered:
-            waiting.add(call.credentials.machine)
         return Answer(do=restart, reply=False) if answered else None
 
     begun = time.monotonic_ns() // 1000
@@ -219,13 +217,10 @@ def test_what_a_client_has_been_through_is_told(clients: Run) -> None:
     ]
     for line in lines:
         [lost], [back], [answered] = line.lost_at_us, line.back_at_us, line.answered_at_us
-        assert line.first_io_at_us
-        assert back
-        assert answered
-        times = [begun, line.begun_at_us, line.first_io_at_us, lost, back, answered, ended]
+        first, restart_at = line.first_io_at_us or 0, restarted[0]
+        times = [begun, line.begun_at_us, first, restart_at, lost, back or 0, answered or 0, ended]
         assert times == sorted(times)
-        assert line.ended_at_us == [answered] or line.client_name not in waiting
-        assert restarted[0] <= lost
+        assert line.ended_at_us in ([back], [answered])  # the latter where I/O was under way
         assert line.outages == 1
     told = "clients: 2 of 2 lost their connection; back within 1, 5, 10, 30, 90 s: "
     assert outcome.result.messages.count(told) == 2
