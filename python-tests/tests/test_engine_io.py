@@ -453,11 +453,9 @@ _HOUR = 3600_000_000  # in a log, which has microseconds
 # What a log does before its next entry an hour later, the job's options, and the calls that the
 # server has until then.
 _SLEEPS: dict[str, tuple[list[str], Options, dict[Procedure, int]]] = {
-    "a read": (["f read 0 4096"], {}, {Nfs.READ: 1}),
-    "connections": (
-        [f"f read {offset} 4096" for offset in range(0, 16384, 4096)],
-        {"nconnect": 4, "spread": "roundrobin"},
-        {Nfs.READ: 4},
+    "reads": (
+        ["f read 0 4096", "f read 4096 4096"], {"nconnect": 2, "spread": "roundrobin"},
+        {Nfs.READ: 2},
     ),
     "no room": (["f write 0 8388608"], {"wsize": "64k", "iodepth": 2}, {Nfs.WRITE: 128}),
     "a sync": (["f write 0 4096", "f sync 0 0"], {}, {Nfs.WRITE: 1, Nfs.COMMIT: 1}),
