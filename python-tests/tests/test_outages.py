@@ -4,9 +4,8 @@
 The clock is an argument, in nanoseconds.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 from engine_c import CData, ffi, text, zeros
@@ -90,49 +89,37 @@ class Client:
     why: str = "?"
 
 
-def _figures(lib: CData, clients: Sequence[Client]) -> tuple[CData, list[Any]]:
-    """Return struct client_figures of each, numbered from 10, and what they point to."""
-    figures, kept = ffi.new("struct client_figures[]", len(clients)), list[Any]()
-    for number, (client, one) in enumerate(zip(clients, figures, strict=True)):
-        rtt, outages = zeros("histogram"), _lived(lib, client.events)
-        why = ffi.new("char[]", client.why.encode())
+def _tell(lib: CData, *clients: Client) -> list[str]:
+    """Return the lines that are told of clients, numbered from 10."""
+    figures, kept, lines = ffi.new("struct client_figures[]", len(clients)), [], list[str]()
+    for number, (client, one) in enumerate(zip(clients, figures, strict=True), start=10):
+        one.number, one.operations = number, client.operations
+        one.rtt, one.outages = rtt, outages = zeros("histogram"), _lived(lib, client.events)
+        one.why = why = ffi.new("char[]", client.why.encode())
         for _ in range(client.operations):
             lib.histogram_add(rtt, client.rtt * _USEC)
-        one.number, one.operations, one.rtt = 10 + number, client.operations, rtt
-        one.outages, one.why = outages, why
-        kept += [rtt, outages, why]
-    return figures, kept
+        kept.append((rtt, outages, why))  # what those point to
+    lib.clients_tell(
+        figures,
+        len(clients),
+        ffi.callback("void(const char *)", lambda line: lines.append(text(line))),
+    )
+    for rtt, _, _ in kept:
+        lib.histogram_free(rtt)
+    return lines
 
 
-Tell = Callable[..., list[str]]
-
-
-@pytest.fixture
-def tell(testlib: CData) -> Tell:
-    """Return the lines that are told of clients."""
-
-    def lines_of(*clients: Client) -> list[str]:
-        figures, _kept = _figures(testlib, clients)
-        lines = list[str]()
-        say = ffi.callback("void(const char *)", lambda line: lines.append(text(line)))
-        testlib.clients_tell(figures, len(clients), say)
-        for one in figures:
-            testlib.histogram_free(one.rtt)
-        return lines
-
-    return lines_of
-
-
-def test_the_slowest_client_is_told_where_all_did_the_same(tell: Tell) -> None:
-    assert tell(Client(4), Client(4, rtt=50), Client(4, rtt=7000)) == [
+def test_the_slowest_client_is_told_where_all_did_the_same(testlib: CData) -> None:
+    assert _tell(testlib, Client(4), Client(4, rtt=50), Client(4, rtt=7000)) == [
         "clients: 3 of 3 served, 4 to 4 operations each, Jain's index 1.0000; p50 (usec): 49.9"
         " (client 11) to 6979.6 (client 12)"
     ]
 
 
-def test_how_soon_clients_are_back(tell: Tell) -> None:
+def test_how_soon_clients_are_back(testlib: CData) -> None:
     """Each by its longest outage; a share of those that lost their connection."""
-    _, line, _ = tell(
+    _, line, _ = _tell(
+        testlib,
         Client(),
         Client(events=[*_outage(10 * _SEC, 11 * _SEC), *_outage(20 * _SEC, 20 * _SEC + 5)]),
         Client(events=_outage(10 * _SEC, 14_132 * _MSEC)),
@@ -145,15 +132,16 @@ def test_how_soon_clients_are_back(tell: Tell) -> None:
     )
 
 
-def test_not_all_of_many_are_100_per_cent(tell: Tell) -> None:
+def test_not_all_of_many_are_100_per_cent(testlib: CData) -> None:
     back, away = (Client(events=_outage(10 * _SEC, end * _SEC)) for end in (11, 200))
-    _, line = tell(*[back] * 4999, away)
+    _, line = _tell(testlib, *[back] * 4999, away)
     assert "90 s: 99.9, 99.9, 99.9, 99.9, 99.9 %" in line
 
 
-def test_a_cause_has_one_line(tell: Tell) -> None:
+def test_a_cause_has_one_line(testlib: CData) -> None:
     away: list[_Event] = [("lost", 10)]
-    lines = tell(
+    lines = _tell(
+        testlib,
         Client(), Client(0, why="refused"), Client(why="refused", events=away),
         Client(0, why="silent"), Client(0, why="refused"),
     )  # fmt: skip
@@ -161,9 +149,7 @@ def test_a_cause_has_one_line(tell: Tell) -> None:
         "clients: 2 not served: refused", "clients: 1 not back: refused",
         "clients: 1 not served: silent",
     ]  # fmt: skip
-
-
-def test_a_job_without_io_tells_no_causes(tell: Tell) -> None:
-    assert tell(Client(0, events=[("lost", 10)])) == [
+    # Without I/O there is none.
+    assert _tell(testlib, Client(0, events=away)) == [
         "clients: 0 of 1 served, 0 to 0 operations each, Jain's index 0.0000"
     ]
