@@ -57,7 +57,7 @@ _READDIR3 = xdr(1, 0, 5, 2) + b"e4\0\0" + xdr(0, 3, 1, 0, 6, 5) + b"e4.13\0\0\0"
 _READDIR4 = xdr(1, 0, 3, 2) + b"e4\0\0" + xdr(0, 0, 1, 0, 4, 2) + b"r5\0\0" + xdr(1, 0, 0)
 _READDIR, _RENAME, _ACCESS, _SETATTR = 26, 29, 3, 34
 _BODIES = [
-    *((body.operation.value, body.result) for body in test_codec.BODIES.values()),
+    *((body.operation.value, body.result) for body in test_codec.BODIES),
     (_READDIR, xdr(_READDIR, 0) + b"verifier" + _READDIR4 + xdr(0, 1)),
     (_READDIR, xdr(_READDIR, 10027)),
     (_RENAME, xdr(_RENAME, 0) + 2 * xdr(1, 0, 2, 0, 3)),

@@ -5,7 +5,6 @@ import errno
 import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -287,7 +286,7 @@ def test_status_names(testlib: CData) -> None:
 OPERATIONS: Mapping[str, int] = ffi.typeof("enum nfs4_operation").relements
 
 
-_SESSION, _STATEID, _VERIFIER4 = b"session 16 bytes", b"stateid 16 bytes", b"verifier"
+_SESSION, _STATEID = b"session 16 bytes", b"stateid 16 bytes"
 _CLIENT = 0x1122334455667788
 _ALL = 1 << 1 | 1 << 4 | 1 << 10 | 1 << 30 | 1 << 31
 _STAT = (1 << 1 | 1 << 3 | 1 << 4 | 1 << 8 | 1 << 20, 0x0030A23A)  # two words of a bitmap
@@ -310,35 +309,27 @@ def _open(access: int, create: bool, claim: str, name: bytes = b"") -> tuple[str
 
 
 # Operations of which servers accept much, and the bytes that the RFC's XDR makes of them.
-_OPERATIONS: dict[str, tuple[tuple[Any, ...], bytes]] = {
-    "OPEN of a file": (
-        _open(1, False, "NULL", b"name"),
-        xdr(18, 0, 1 | 0x400, 0) + _OPEN_HEAD + xdr(0, 0, b"name"),
-    ),
-    "OPEN of a new file": (
+_OPERATIONS: list[tuple[tuple[Any, ...], bytes]] = [
+    # OPEN of a file, of a new one, to reclaim, and by handle.
+    (_open(1, False, "NULL", b"name"), xdr(18, 0, 1 | 0x400, 0) + _OPEN_HEAD + xdr(0, 0, b"name")),
+    (
         _open(3, True, "NULL", b"name"),
         xdr(18, 0, 3 | 0x400, 0) + _OPEN_HEAD + xdr(1, 1) + _MODE_0644 + xdr(0, b"name"),
     ),
-    "OPEN to reclaim": (
-        _open(2, False, "PREVIOUS"),
-        xdr(18, 0, 2 | 0x400, 0) + _OPEN_HEAD + xdr(0, 1, 0),
+    (_open(2, False, "PREVIOUS"), xdr(18, 0, 2 | 0x400, 0) + _OPEN_HEAD + xdr(0, 1, 0)),
+    (_open(2, False, "FH"), xdr(18, 0, 2 | 0x400, 0) + _OPEN_HEAD + xdr(0, 4)),
+    (("secinfo", _NAME4), xdr(33, b"name")),
+    (("secinfo", ffi.NULL), xdr(52, 0)),  # SECINFO_NO_NAME
+    (
+        ("exchange_id", _VERIFIER, _OWNER, len(_OWNER)),
+        xdr(42) + _VERIFIER + xdr(_OWNER, 0x10000, 0, 0),
     ),
-    "OPEN by handle": (
-        _open(2, False, "FH"),
-        xdr(18, 0, 2 | 0x400, 0) + _OPEN_HEAD + xdr(0, 4),
-    ),
-    "SECINFO": (("secinfo", _NAME4), xdr(33, b"name")),
-    "SECINFO_NO_NAME": (("secinfo", ffi.NULL), xdr(52, 0)),
-    "EXCHANGE_ID": (
-        ("exchange_id", _VERIFIER4, _OWNER, len(_OWNER)),
-        xdr(42) + _VERIFIER4 + xdr(_OWNER, 0x10000, 0, 0),
-    ),
-    "CREATE_SESSION": (
+    (
         ("create_session", _CLIENT, 6, _FORE),
         xdr(43, Hyper(_CLIENT), 6, 0) + xdr(0, 0x100001, 0x100002, 3, 4, 5, 0)
         + xdr(0, 4096, 4096, 0, 2, 1, 0) + xdr(0x40000000, 1, 0),
     ),
-}  # fmt: skip
+]  # fmt: skip
 
 
 def compound(lib: CData, name: str, *arguments: Any, room: int) -> bytes | None:
@@ -353,11 +344,11 @@ def compound(lib: CData, name: str, *arguments: Any, room: int) -> bytes | None:
 
 
 def test_operations(testlib: CData) -> None:
-    for name, (put, sent) in _OPERATIONS.items():
+    for put, sent in _OPERATIONS:
         whole = xdr(0, 1, 1) + sent
-        assert compound(testlib, *put, room=len(whole)) == whole, name
+        assert compound(testlib, *put, room=len(whole)) == whole, put
         for room in range(len(whole)):
-            assert compound(testlib, *put, room=room) is None, (name, room)
+            assert compound(testlib, *put, room=room) is None, (put, room)
 
 
 def test_operation_names(testlib: CData) -> None:
@@ -371,13 +362,12 @@ def test_operation_names(testlib: CData) -> None:
 # --- NFSv4.1: results ---
 
 
-@dataclass(frozen=True)
-class Body:
+class Body(NamedTuple):
     """A result's body as it is sent, and what it says."""
 
     operation: Op
     sent: bytes
-    says: Mapping[str, Any] = field(default_factory=dict)
+    says: Mapping[str, Any] = {}
 
     @property
     def result(self) -> bytes:
@@ -430,99 +420,77 @@ def _attributes(
     }
 
 
-BODIES: dict[str, Body] = {
-    "SEQUENCE": Body(
-        Op.SEQUENCE,
-        _SESSION + xdr(U32, 2, 3, 4, 5),
+BODIES = [
+    _SEQUENCE := Body(
+        Op.SEQUENCE, _SESSION + xdr(U32, 2, 3, 4, 5),
         {"sequence": U32, "slot": 2, "highest_slot": 3, "target_highest_slot": 4},
     ),
-    "PUTFH": Body(Op.PUTFH, b""),
-    "GETFH": Body(
-        Op.GETFH,
-        xdr(b"handle"),
-        {"length": 6, "bytes": b"handle".ljust(_FH_SIZE, b"\0")},
+    Body(Op.PUTFH, b""),
+    *(
+        Body(Op.GETFH, xdr(one), {"length": len(one), "bytes": one.ljust(_FH_SIZE, b"\0")})
+        for one in (b"handle", b"h" * _FH_SIZE)
     ),
-    "the longest GETFH": Body(
-        Op.GETFH, xdr(b"h" * _FH_SIZE), {"length": _FH_SIZE, "bytes": b"h" * _FH_SIZE}
-    ),
-    "GETATTR": Body(
-        Op.GETATTR,
-        xdr(1, 1 << 1 | 1 << 4) + xdr(xdr(1, Hyper(U64))),
-        _attributes(1, U64),
-    ),
-    "GETATTR with limits": Body(
-        Op.GETATTR,
-        xdr(3, _ALL, 0, 0) + xdr(xdr(2, Hyper(7), 90, Hyper(8), Hyper(9))),
+    # Type and size; the limits too; what stat(2) tells; room.
+    Body(Op.GETATTR, xdr(1, 1 << 1 | 1 << 4) + xdr(xdr(1, Hyper(U64))), _attributes(1, U64)),
+    Body(
+        Op.GETATTR, xdr(3, _ALL, 0, 0) + xdr(xdr(2, Hyper(7), 90, Hyper(8), Hyper(9))),
         _attributes(2, 7, lease_time=90, read_max=8, write_max=9),
     ),
-    "GETATTR of what stat(2) tells": Body(
-        Op.GETATTR,
-        xdr(2, *_STAT) + xdr(_STAT_VALUES),
-        _attributes(5, 7, fsid=(2, 3), fileid=4),
+    Body(
+        Op.GETATTR, xdr(2, *_STAT) + xdr(_STAT_VALUES), _attributes(5, 7, fsid=(2, 3), fileid=4),
     ),
-    "GETATTR of room": Body(
-        Op.GETATTR,
-        xdr(2, *_ROOM) + xdr(xdr(2) + xdr(*map(Hyper, range(7)))),
+    Body(
+        Op.GETATTR, xdr(2, *_ROOM) + xdr(xdr(2) + xdr(*map(Hyper, range(7)))),
         _attributes(2, 0, room=(6, 5, 4, 3, 2, 1)),
     ),
-    "SECINFO": Body(
+    Body(
         Op.SECINFO,
         xdr(5, 6, _KERBEROS, 0, 3, 1, 77, 6, _KERBEROS, 0, 1, 6, _KERBEROS[:-1], 0, 2),
         {"known": 1 << 0 | 1 << 1 | 1 << 3, "none": False},
     ),
-    "SECINFO_NO_NAME": Body(
+    Body(
         Op.SECINFO_NO_NAME,
         xdr(4, 0, 6, _KERBEROS, 1, 2, 6, _KERBEROS, 0, 4, 6, _KERBEROS, 0, 0),
         {"known": 1 << 2, "none": True},
     ),
-    "READ": Body(Op.READ, xdr(1, U32), _NOTHING_READ | {"count": U32, "eof": True}),
-    "WRITE": Body(
-        Op.WRITE,
-        xdr(U32, 2) + _VERIFIER4,
-        _NOTHING_READ | {"count": U32, "committed": 2, "verifier": _VERIFIER4},
+    Body(Op.READ, xdr(1, U32), _NOTHING_READ | {"count": U32, "eof": True}),
+    Body(
+        Op.WRITE, xdr(U32, 2) + _VERIFIER,
+        _NOTHING_READ | {"count": U32, "committed": 2, "verifier": _VERIFIER},
     ),
-    "COMMIT": Body(Op.COMMIT, _VERIFIER4, _NOTHING_READ | {"verifier": _VERIFIER4}),
-    "OPEN": _opened(xdr(0), xdr(0)),
-    "OPEN that set attributes": _opened(xdr(2, 0, 2), xdr(0)),
-    "OPEN, no delegation because": _opened(xdr(0), xdr(3, 0)),
-    "OPEN, contention": _opened(xdr(0), xdr(3, 1, 1)),
-    "OPEN, delegated to read": _opened(
-        xdr(0), xdr(1) + _OTHER4 + xdr(0, 0, 0, 1) + _WHO, True,
+    Body(Op.COMMIT, _VERIFIER, _NOTHING_READ | {"verifier": _VERIFIER}),
+    # No delegation; attributes were set; a reason for none, without and with more behind it.
+    _opened(xdr(0), xdr(0)),
+    _opened(xdr(2, 0, 2), xdr(0)),
+    _opened(xdr(0), xdr(3, 0)),
+    _opened(xdr(0), xdr(3, 1, 1)),
+    # One to read, and to write by bytes and by blocks.
+    _opened(xdr(0), xdr(1) + _OTHER4 + xdr(0, 0, 0, 1) + _WHO, True),
+    _opened(xdr(0), xdr(2) + _OTHER4 + xdr(1, 1, Hyper(4096), 0, 0, 1) + _WHO, True),
+    _opened(xdr(0), xdr(2) + _OTHER4 + xdr(0, 2, 8, 4096, 0, 0, 1) + _WHO, True),
+    Body(Op.CLOSE, _STATEID),
+    Body(Op.CREATE, _CHANGE + xdr(2, 0, 2)),
+    Body(Op.REMOVE, _CHANGE),
+    # Of a server that does not tell its implementation, and of one that does.
+    *(
+        Body(
+            Op.EXCHANGE_ID, xdr(Hyper(_CLIENT), 6, 0x80010000) + _SERVER + implementation,
+            {"client": _CLIENT, "sequence": 6, "flags": 0x80010000, "server": _SERVER_SAYS},
+        )
+        for implementation in (xdr(0), xdr(1, b"kernel.org", b"Linux", Hyper(0), 0))
     ),
-    "OPEN, delegated to write": _opened(
-        xdr(0), xdr(2) + _OTHER4 + xdr(1, 1, Hyper(4096), 0, 0, 1) + _WHO, True,
+    # Over TCP, and over RDMA.
+    *(
+        Body(
+            Op.CREATE_SESSION,
+            _SESSION + xdr(6, 0) + xdr(0, 1, 2, 3, 4, 5, *ird) + xdr(0, 9, 9, 9, 9, 9, *ird),
+            {"session": _SESSION, "fore": _FORE_SAYS},
+        )
+        for ird in ((0,), (1, 99))
     ),
-    "OPEN, delegated to write blocks": _opened(
-        xdr(0), xdr(2) + _OTHER4 + xdr(0, 2, 8, 4096, 0, 0, 1) + _WHO, True,
-    ),
-    "CLOSE": Body(Op.CLOSE, _STATEID),
-    "CREATE": Body(Op.CREATE, _CHANGE + xdr(2, 0, 2)),
-    "REMOVE": Body(Op.REMOVE, _CHANGE),
-    "EXCHANGE_ID": Body(
-        Op.EXCHANGE_ID,
-        xdr(Hyper(_CLIENT), 6, 0x80010000) + _SERVER + xdr(0),
-        {"client": _CLIENT, "sequence": 6, "flags": 0x80010000, "server": _SERVER_SAYS},
-    ),
-    "EXCHANGE_ID of an implementation": Body(
-        Op.EXCHANGE_ID,
-        xdr(Hyper(_CLIENT), 6, 0) + _SERVER + xdr(1, b"kernel.org", b"Linux", Hyper(0), 0),
-        {"client": _CLIENT, "sequence": 6, "flags": 0, "server": _SERVER_SAYS},
-    ),
-    "CREATE_SESSION": Body(
-        Op.CREATE_SESSION,
-        _SESSION + xdr(6, 0) + xdr(0, 1, 2, 3, 4, 5, 0) + xdr(0, 9, 9, 9, 9, 9, 0),
-        {"session": _SESSION, "fore": _FORE_SAYS},
-    ),
-    "CREATE_SESSION over RDMA": Body(
-        Op.CREATE_SESSION,
-        _SESSION + xdr(6, 0) + xdr(0, 1, 2, 3, 4, 5, 1, 99) + xdr(0, 9, 9, 9, 9, 9, 1, 99),
-        {"session": _SESSION, "fore": _FORE_SAYS},
-    ),
-    "BIND_CONN_TO_SESSION": Body(Op.BIND_CONN_TO_SESSION, _SESSION + xdr(1, 0)),
-}  # fmt: skip
-
-
-_GOOD = BODIES["SEQUENCE"].result
+    Body(Op.BIND_CONN_TO_SESSION, _SESSION + xdr(1, 0)),
+]  # fmt: skip
+_GOOD = _SEQUENCE.result
 
 
 # What reads a result's body, and into what; nfs4_skip_result() goes over the others.
@@ -578,15 +546,13 @@ def read_results(lib: CData, sent: bytes, *operations: Op) -> Reading:
 
 
 def test_nfs4_results(testlib: CData) -> None:
-    for name, body in BODIES.items():
+    for body in BODIES:
         sent = reply(0, _GOOD, body.result, tag=b"tagged")
         reading = read_results(testlib, sent + b"behind it", Op.SEQUENCE, body.operation)
-        assert reading.sound, name
-        assert (reading.used, reading.statuses) == (len(sent), [0, 0]), name
-        says = [BODIES["SEQUENCE"].says, body.says]
-        assert [value(one[0]) for one in reading.bodies if one is not None] == [
-            one for one in says if one
-        ], name
+        assert reading.sound, body
+        assert (reading.used, reading.statuses) == (len(sent), [0, 0]), body
+        told = [value(one[0]) for one in reading.bodies if one is not None]
+        assert told == [one for one in (_SEQUENCE.says, body.says) if one], body
 
 
 _IO = (Op.SEQUENCE, Op.PUTFH)
