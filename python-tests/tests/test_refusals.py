@@ -258,22 +258,6 @@ def test_unprivileged_ports_are_refused(job: Run, where: tuple[Procedure, ...]) 
     job(hook, enter=NO_RESERVED_PORTS, refused="reserved")
 
 
-_RDMA_DEVICE = """
-int glob(const char *pattern, int flags, int (*failed)(const char *, int), glob_t *found)
-{
-	if (!strcmp(pattern, "/sys/class/infiniband/?*"))
-		pattern = "/sys/class/net/?*";
-	return REAL(glob)(pattern, flags, failed, found);
-}
-"""
-
-
-def test_tls_is_no_remedy_over_rdma(job: Run) -> None:
-    denies = on(Nfs.LOOKUP, Answer(status=Status.ACCES))
-    ran = job(denies, before=_RDMA_DEVICE, proto="rdma", error=None)
-    assert refused(ran.result).endswith("NFS3ERR_ACCES")
-
-
 # --- who calls, and from where ---
 
 
