@@ -10,7 +10,8 @@ import functools
 import os
 import random
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise, product
 
@@ -149,12 +150,22 @@ ffi.cdef("bool krb5_in_one_pass(const struct krb5_keys *);")
 ffi.cdef("void krb5_by_gnutls(struct krb5_keys *);")
 
 
+@contextmanager
+def lent(parts: Sequence[bytes], *, changes: bool = False) -> Iterator[tuple[CData, list[Guarded]]]:
+    """Yield parts as struct iovec, an empty one at NULL, and their memory, which is watched."""
+    memory = [Guarded(len(part), part) for part in parts]
+    vector = [(one.at if one.size else ffi.NULL, one.size) for one in memory]
+    yield ffi.new("struct iovec[]", vector), memory
+    assert all(one.intact for one in memory)
+    assert changes or [one.content for one in memory] == [*parts]
+
+
 class Keys:
     """The engine's, from a message's key."""
 
     def __init__(self, lib: CData, message: Message, *, one_pass: bool = True):
         try:
-            self._free = lib.krb5_keys_free
+            free = lib.krb5_keys_free
         except AttributeError:
             missing(MissingError("the engine was built without GnuTLS"))
         self._lib = lib
@@ -162,7 +173,7 @@ class Keys:
         key = ffi.new("uint8_t[]", message.key)
         size = KEY_SIZES[message.enctype]
         assert lib.krb5_keys_new(made, message.enctype, key, size, message.subkey) == 0
-        self._keys = ffi.gc(made[0], self._free)
+        self._keys = ffi.gc(made[0], free)
         self.one_pass = one_pass and lib.krb5_in_one_pass(self._keys)
         if not one_pass:
             lib.krb5_by_gnutls(self._keys)
@@ -173,70 +184,51 @@ class Keys:
         return self._lib.krb5_mic_size(self._keys), self._lib.krb5_wrap_size(self._keys)
 
     def mic(self, message: Message, parts: list[bytes]) -> bytes:
-        token, (vector, memory) = Guarded(self.sizes[0]), vector_of(parts)
-        make, sequence = self._lib.krb5_mic, message.sequence
-        assert make(self._keys, message.side, sequence, vector, len(parts), token.at)
-        assert self._lib.krb5_wrap_end(self._keys)
-        assert token.intact
-        assert [one.content for one in memory] == parts
-        return token.content
+        (token,) = self._made("mic", self.sizes[0], (message, parts))
+        return token
 
-    def mic_ok(
-        self, side: int, parts: list[bytes], token: bytes, length: int | None = None
-    ) -> bool:
-        length = len(token) if length is None else length
-        memory, (vector, cut_up) = Guarded(len(token), token), vector_of(parts)
-        check = self._lib.krb5_mic_ok
-        said = check(self._keys, side, vector, len(parts), memory.at, length)
-        assert memory.content == token
-        assert [one.content for one in cut_up] == parts
-        return bool(said)
+    def mic_ok(self, side: int, parts: list[bytes], token: bytes) -> bool:
+        with lent(parts) as (vector, _), lent([token]) as (_, (memory,)):
+            check = self._lib.krb5_mic_ok
+            return bool(check(self._keys, side, vector, len(parts), memory.at, memory.size))
 
     def wrap(self, *messages: tuple[Message, list[bytes]]) -> list[bytes]:
         """Return tokens that are made together; messages have their data in parts."""
-        tokens, kept = [], []
-        for message, parts in messages:
-            tokens.append(Guarded(self.sizes[1] + len(message.data)))
-            vector, memory = vector_of(parts)
-            kept.append((vector, memory, parts))
-            make, sequence = self._lib.krb5_wrap, message.sequence
-            assert make(self._keys, message.side, sequence, vector, len(parts), tokens[-1].at)
-        assert self._lib.krb5_wrap_end(self._keys)
+        return self._made("wrap", self.sizes[1], *messages)
+
+    def _made(self, kind: str, size: int, *messages: tuple[Message, list[bytes]]) -> list[bytes]:
+        """Return tokens of that size, which for a Wrap token is beside the data."""
+        make, tokens = getattr(self._lib, f"krb5_{kind}"), list[Guarded]()
+        with ExitStack() as stack:
+            for message, parts in messages:
+                vector, _ = stack.enter_context(lent(parts))
+                tokens.append(Guarded(size + (kind == "wrap") * len(message.data)))
+                place = message.side, message.sequence
+                assert make(self._keys, *place, vector, len(parts), tokens[-1].at)
+            assert self._lib.krb5_wrap_end(self._keys)
         assert all(token.intact for token in tokens)
-        assert all([one.content for one in memory] == parts for _, memory, parts in kept)
         return [token.content for token in tokens]
 
-    def unwrap(self, side: int, token: bytes, length: int | None = None) -> bytes | None:
-        """Return the plaintext of a token, or of so much of it; None where that is refused."""
-        memory = Guarded(len(token), token)
-        room = len(token) if length is None else length
+    def unwrap(self, side: int, token: bytes) -> bytes | None:
+        """Return the plaintext of a token; None where that is refused."""
         plain, size = ffi.new("uint8_t **"), ffi.new("uint32_t *")
-        said = self._lib.krb5_unwrap(self._keys, side, memory.at, room, plain, size)
-        assert memory.intact
-        if not said:
-            return None
-        assert plain[0] == memory.at + CONSTANTS.KRB5_WRAP_FRONT
-        return bytes(ffi.buffer(plain[0], size[0]))
+        with lent([token], changes=True) as (_, (memory,)):
+            if not self._lib.krb5_unwrap(self._keys, side, memory.at, memory.size, plain, size):
+                return None
+            assert plain[0] == memory.at + CONSTANTS.KRB5_WRAP_FRONT
+            return bytes(ffi.buffer(plain[0], size[0]))
 
-    def front(self, token: bytes, have: int | None = None) -> int:
+    def front(self, token: bytes) -> int:
         """Return how much of a token is before its plaintext, where it is plainly sealed."""
-        memory = Guarded(len(token), token)
-        return int(self._lib.krb5_wrap_front(memory.at, len(token) if have is None else have))
+        with lent([token]) as (_, (memory,)):
+            return int(self._lib.krb5_wrap_front(memory.at, memory.size))
 
     def unwrap_parts(self, side: int, parts: list[bytes]) -> bytes | None:
         """Return the plaintext of a token in parts, where it lies in them."""
-        vector, memory = vector_of(parts)
-        said = self._lib.krb5_unwrap_parts(self._keys, side, vector, len(parts))
-        assert all(part.intact for part in memory)
-        front, back = CONSTANTS.KRB5_WRAP_FRONT, self.sizes[1] - CONSTANTS.KRB5_WRAP_FRONT
-        return b"".join(part.content for part in memory)[front:-back] if said else None
-
-
-def vector_of(parts: list[bytes]) -> tuple[CData, list[Guarded]]:
-    """Return them as struct iovec, an empty one at NULL, and their memory."""
-    memory = [Guarded(len(part), part) for part in parts]
-    vector = [(one.at if one.size else ffi.NULL, one.size) for one in memory]
-    return ffi.new("struct iovec[]", vector), memory
+        with lent(parts, changes=True) as (vector, memory):
+            said = self._lib.krb5_unwrap_parts(self._keys, side, vector, len(parts))
+            front, back = CONSTANTS.KRB5_WRAP_FRONT, self.sizes[1] - CONSTANTS.KRB5_WRAP_FRONT
+            return b"".join(part.content for part in memory)[front:-back] if said else None
 
 
 def cut(chance: random.Random, data: bytes) -> list[bytes]:
@@ -283,7 +275,7 @@ def test_what_mit_wrapped_is_read(testlib: CData, enctype: int) -> None:
             assert keys.unwrap(message.side, token) == message.data, message
             assert keys.unwrap(other, token) is None, message
             expected = 0 if extra or rotation else CONSTANTS.KRB5_WRAP_FRONT
-            fronts = [keys.front(token, have) for have in range(HEADER + 1)]
+            fronts = [keys.front(token[:have]) for have in range(HEADER + 1)]
             assert fronts == [0] * HEADER + [expected], (extra, rotation)
         token, size = wrap(message), keys.sizes[1]
         front, back = CONSTANTS.KRB5_WRAP_FRONT, size - CONSTANTS.KRB5_WRAP_FRONT
@@ -316,7 +308,6 @@ def test_mit_reads_what_was_wrapped(testlib: CData, enctype: int, *, one_pass: b
         pytest.skip("the processor has no instructions for AES and SHA")
     lengths = [[length, *chance.choices(range(1025), k=length % 4)] for length in range(1025)]
     lengths += [[int(_MOST ** chance.random()) for _ in range(2)] for _ in range(_TRIES)]
-    tokens = set[bytes]()
     for number, together in enumerate(lengths):
         subkey, side = bool(number & 1), number >> 1 & 1
         sent = []
@@ -329,8 +320,7 @@ def test_mit_reads_what_was_wrapped(testlib: CData, enctype: int, *, one_pass: b
             assert token[:HEADER] == header, together
             assert key.decrypt(SEAL[side], token[HEADER:]) == one.data + header, together
     same = [keys[0].wrap(*[(message, [message.data])] * 2) for _ in range(4)]
-    tokens.update(token for two in same for token in two)
-    assert len(tokens) == 8
+    assert len({token for two in same for token in two}) == 8
 
 
 # --- what is refused ---
@@ -359,9 +349,9 @@ def test_spoiled_tokens(testlib: CData, enctype: int) -> None:
     for data in spoiled(message.data):
         assert not keys.mic_ok(message.side, [data], signed)
     for length in range(len(signed)):
-        assert not keys.mic_ok(message.side, parts, signed, length), length
+        assert not keys.mic_ok(message.side, parts, signed[:length]), length
     for length in range(len(sealed)):
-        assert keys.unwrap(message.side, sealed, length) is None, length
+        assert keys.unwrap(message.side, sealed[:length]) is None, length
 
 
 @_each_type
