@@ -17,7 +17,7 @@ from scripted_jobs import preloaded
 from jobs import Fio
 from nfsmulti.fiorun import Engine, Option
 from nfsmulti.lab import Lab
-from nfsmulti.lab.ganesha import SECRET
+from nfsmulti.lab.config import SECRET
 from nfsmulti.lab.kerberos import AES256_SHA1, REALM, Kerberos
 from nfsmulti.lab.tls import Certificates
 from nfsmulti.processes import run

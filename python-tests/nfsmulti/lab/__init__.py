@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Labs: real NFS servers on this machine, started for a demo or a test and taken down after it."""
 
-from nfsmulti.lab.ganesha import EXPORT, READ_ONLY, SECRET, Export
+from nfsmulti.lab.config import EXPORT, READ_ONLY, SECRET, Export, Instances, LabConfig
 from nfsmulti.lab.kerberos import Kerberos
-from nfsmulti.lab.lab import Instances, Lab, LabConfig
+from nfsmulti.lab.lab import Lab
 from nfsmulti.lab.network import Limits
 
 __all__ = [

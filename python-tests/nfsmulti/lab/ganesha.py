@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a lab exports, and one nfs-ganesha that does: its configuration, its process, its log."""
+"""An nfs-ganesha that exports what a lab does: its configuration, its process, its log."""
 
 import functools
 import re
@@ -7,14 +7,11 @@ import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.lab.kerberos import KERBEROS_FLAVORS, Kdc
+from nfsmulti.lab.config import LabConfig
+from nfsmulti.lab.kerberos import Kdc
 from nfsmulti.processes import Daemon, find, run
-
-if TYPE_CHECKING:
-    from nfsmulti.lab.lab import LabConfig
 
 VOLUMES = Path("/run/nfsmulti")  # where the servers see the exported file systems
 _MISCONFIGURED = b"config_errs_to_log"  # it leaves out what it does not understand, and goes on
@@ -99,35 +96,6 @@ EXPORT {
 }""")
 
 
-MAIN_VOLUME = "export"
-
-
-@dataclass(frozen=True)
-class Export:
-    """One export; words as in ganesha-export-config(8).
-
-    Exports without a `size` show the same files. One with a size ("4m") has a file system of its
-    own, which can be filled. `sec` are the flavors that it takes; without them those of the lab.
-    """
-
-    name: str
-    access: str = "RW"
-    squash: str = "no_root_squash"
-    privileged: bool = False
-    size: str | None = None
-    sec: tuple[str, ...] = ()
-
-    @property
-    def volume(self) -> str:
-        """The name of the file system that it shows."""
-        return MAIN_VOLUME if self.size is None else self.name
-
-
-EXPORT = Export(MAIN_VOLUME)
-READ_ONLY = Export("ro", access="RO")
-SECRET = Export("secret", sec=KERBEROS_FLAVORS)
-
-
 @functools.cache
 def _release(program: str) -> int:
     """Return the first number of its release."""
@@ -153,7 +121,7 @@ class Endpoint:
     mount_port: int  # of NFSv3
 
 
-def _configuration(endpoint: Endpoint, config: "LabConfig", recovery: Path, kdc: Kdc | None) -> str:
+def _configuration(endpoint: Endpoint, config: LabConfig, recovery: Path, kdc: Kdc | None) -> str:
     """Return the text of ganesha-config(8)."""
     fsal, protocols = ("MEM", "4") if config.memory else ("VFS", "3, 4")
     volumes = Path("/") if config.memory else VOLUMES
@@ -203,7 +171,7 @@ class Server(Daemon):
     def __init__(
         self,
         endpoint: Endpoint,
-        config: "LabConfig",
+        config: LabConfig,
         kdc: Kdc | None,
         folder: Path,
         enter: Sequence[str],

@@ -23,13 +23,13 @@ import socket
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
 
 from nfsmulti import machine, typed
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.lab.ganesha import ANY, EXPORT, MAIN_VOLUME, VOLUMES, Endpoint, Export, Server
+from nfsmulti.lab.config import MAIN_VOLUME, LabConfig
+from nfsmulti.lab.ganesha import ANY, VOLUMES, Endpoint, Server
 from nfsmulti.lab.kerberos import PROGRAMS, Kdc, Kerberos
 from nfsmulti.lab.network import Limits, Network
 from nfsmulti.lab.tls import Tls
@@ -52,78 +52,6 @@ mkdir -p {folder}
 mount -t tmpfs -o {options} tmpfs {folder}
 echo tmpfs {folder} lab rw 0 0 >>/run/etc/mtab"""
 _MTAB = "mount -t overlay -o lowerdir=/run/etc:/etc overlay /etc"
-
-
-# --- what it looks like ---
-
-
-class Instances(StrEnum):
-    """How many server processes there are."""
-
-    ONE = "one"
-    PER_ADDRESS = "per-address"
-
-
-@dataclass(frozen=True)
-class LabConfig:
-    """A lab to start.
-
-    `local` serves on the machine's own loopback, 127.0.0.1 and up, instead of in namespaces.
-    `ipv6` serves fd77::1 too. `size` is that of the main file system (a tmpfs; half of the memory
-    where None).
-
-    `memory` is for those who may not export files: one nfs-ganesha that keeps them in its memory
-    (FSAL_MEM) serves all addresses, by NFSv4.1 alone. Of each file it stores the first 2 MiB; what
-    is read beyond that is not what was written.
-
-    With `lease`, NFSv4's lease and the grace period after a restart last so many seconds; else
-    there is no grace period. With `kerberos` it has a realm of its own. Where
-    `xprtsec` is tls, mtls or tls:mtls (exports(5)), its pools lead through a proxy that speaks
-    that. A server takes so many `connections`.
-    """
-
-    addresses: int
-    instances: Instances = Instances.PER_ADDRESS
-    local: bool = False
-    ipv6: bool = False
-    limits: Limits = field(default_factory=Limits)
-    size: str | None = None
-    exports: tuple[Export, ...] = (EXPORT,)
-    memory: bool = False
-    lease: int | None = None
-    kerberos: Kerberos | None = None
-    xprtsec: str = "none"
-    connections: int = 10_000
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be built."""
-        if self.memory and (self.size or len(self.exports) > 1):
-            raise HarnessError(
-                "a server that keeps its files in memory has one export, without a size",
-                "leave out --ro and --size, or run it as root",
-            )
-        if self.local and self.limits:
-            raise HarnessError(
-                "--local cannot limit rates: the loopback belongs to the whole machine",
-                "leave out --local, and run commands with ./nfsmulti lab exec",
-            )
-        if self.local and self.instances is Instances.ONE and self.addresses > 1:
-            raise HarnessError(
-                "--local needs an instance for each address", "leave out --instances=one"
-            )
-
-    @property
-    def one_instance(self) -> bool:
-        """Whether one server process has all addresses."""
-        return self.memory or self.instances is Instances.ONE
-
-    @property
-    def volumes(self) -> dict[str, str | None]:
-        """The file systems, by name, with their sizes."""
-        if self.memory:
-            return {}
-        own = {export.volume: export.size for export in self.exports if export.size}
-        return {MAIN_VOLUME: self.size, **own}
 
 
 # --- what other processes know of a lab, and remove where its owner is gone ---
