@@ -309,7 +309,7 @@ class Page:
 
 @dataclass(frozen=True, kw_only=True)
 class Story:
-    """One story: a page, and a command `run NAME`.
+    """One story: a page, and a command `run NAME`; without a `job` the page alone.
 
     `job` returns what fio runs at a combination: at each, or at those that `combinations` returns,
     of which some may have those of `of_some`, too. A level that it gives itself is what pages call
@@ -321,11 +321,11 @@ class Story:
 
     name: str
     page: Page
-    places: Mapping[str, Place]
+    places: Mapping[str, Place] = field(default_factory=dict)
     place: str = ""
     factors: Mapping[str, Factor]
     of_some: Sequence[str] = ()
-    job: Callable[[At], CellSpec]
+    job: Callable[[At], CellSpec] | None = None
     combinations: Callable[[At], Iterable[Levels]] = At.every
     twin: Callable[[CellSpec, At], CellSpec | None] | None = None
     without_urls: str = ""
@@ -373,6 +373,7 @@ class Story:
         return found
 
     def _at(self, at: At) -> list[CellSpec]:
+        assert self.job
         cell = self.job(at)
         cell = replace(cell, factors={**at.levels, **cell.factors}, place=at.place)
         if not (self.twin and at.scale.choice.mounts):

@@ -8,7 +8,7 @@ their pages still.
 
 import dataclasses
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -370,16 +370,8 @@ _TITLES = {
     "mount": "CPU per operation beside fio's io_uring engine, on one file",
 }
 
-
-def bench(name: str, about: str, factors: Sequence[str], tell: Callable[[Summary], Told]) -> Story:
-    """Return the story of a bench, whose cells are those of its cases."""
-    return Story(
-        name=name,
-        page=Page(about, tell=tell),
-        places={},
-        factors={one: Varied() for one in factors},
-        job=lambda at: at.cell("", {}, 0.0),
-    )
-
-
-STORIES = [bench(*one, ("workload", "engine"), _tell) for one in _TITLES.items()]
+_VARIED = dict.fromkeys(("workload", "engine"), Varied())
+STORIES = [
+    Story(name=name, page=Page(about, tell=_tell), factors=_VARIED)
+    for name, about in _TITLES.items()
+]

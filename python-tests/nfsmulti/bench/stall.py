@@ -16,6 +16,8 @@ from nfsmulti.report.answer import Answer
 from nfsmulti.report.story import Plot, Section, Told
 from nfsmulti.scenario import FOR_HARNESS, CellSpec, timed
 from nfsmulti.stats import Sample, merged, percentile_ns
+from nfsmulti.story import Factor as Varied
+from nfsmulti.story import Page, Story
 from nfsmulti.summary import Factor, Summary
 from nfsmulti.texts import Table
 
@@ -189,9 +191,8 @@ _READING = [
     " iodepth is used up, it sends nothing: what should have been asked for is in no percentile.",
     "Latency is fio's lat here; the table of every cell has clat (from sending to completion) too.",
 ]
-STORY = cost.bench(
-    "stall",
-    "Latency of a server that stalls: what users see, and what is reported",
-    ("workload", "clock", "process", "iodepth"),
-    _tell,
+STORY = Story(
+    name="stall",
+    page=Page("Latency of a server that stalls: what users see, and what is reported", tell=_tell),
+    factors=dict.fromkeys(("workload", "clock", "process", "iodepth"), Varied()),
 )
