@@ -204,14 +204,18 @@ def test_what_fetches_the_guests_kernel_is_asked_for_until_that_is_there(
     _with_python(machine.root)
     machine.program("cmake", "")
     machine.packages(all_but="mmdebstrap")
-    words = ("lab", "kernel", "--no-install", "--", "true")
+    machine.user()
+    words = ("lab", "kernel", "--", "true")
     done = machine.run(*words)
     assert done.status == 1
     assert done.stderr.endswith(" --no-install-recommends mmdebstrap\n")
+    on = (0, "-m nfsmulti lab kernel -- true\n")
+    # The harness alone refuses this, in one line.
+    done = machine.run("--no-install", *words)
+    assert (done.status, done.stdout, done.stderr) == (*on, "")
     (machine.root / "build/kernel-lab/debian13").mkdir(parents=True)
     done = machine.run(*words)
-    assert (done.status, done.stderr) == (0, "")
-    assert done.stdout == "-m nfsmulti lab kernel -- true\n"
+    assert (done.status, done.stdout) == on
 
 
 def test_other_systems_bring_what_they_have(machine: Machine) -> None:
