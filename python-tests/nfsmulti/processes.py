@@ -464,6 +464,12 @@ def claimed(folder: Path) -> Iterator[bool]:
 # --- the harness's own end ---
 
 
+def shell_status(status: int | None) -> int:
+    """Return what a shell calls the status of a process that wait() has told us of."""
+    status = status or 0
+    return status if status >= 0 else 128 - status
+
+
 def end_politely() -> None:
     """Have SIGTERM and SIGHUP end us as Ctrl-C does: all that we hold is let go.
 

@@ -15,7 +15,7 @@ from engine_helpers import eventually, running
 
 from nfsmulti.errors import MissingError
 from nfsmulti.paths import PYTHON_TESTS
-from nfsmulti.processes import CommandError, Daemon, Identity, Process, find, run
+from nfsmulti.processes import CommandError, Daemon, Identity, Process, find, run, shell_status
 
 _LEAVES_A_CHILD = "sleep 1000 & echo $! >pid; "
 _LEAVES_A_SESSION = (  # as fio's jobs are
@@ -190,3 +190,7 @@ def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         MissingError, match=r"rpcbind is not installed\n.*apt-file search bin/rpcbind"
     ):
         find("rpcbind")
+
+
+def test_a_status_is_told_as_a_shell_does() -> None:
+    assert [shell_status(one) for one in (0, 7, -15, -9)] == [0, 7, 143, 137]

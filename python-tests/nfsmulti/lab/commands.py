@@ -18,7 +18,7 @@ from nfsmulti.lab.guest import GuestConfig, Mount, run_in_guest
 from nfsmulti.lab.kerberos import Kerberos
 from nfsmulti.lab.lab import LabState, labs_lock, live_labs, remove_leftovers
 from nfsmulti.paths import COMMAND, JOBFILES, LABS, engine_as_typed, shown
-from nfsmulti.processes import Process, end_politely, unmarked
+from nfsmulti.processes import Process, end_politely, shell_status, unmarked
 from nfsmulti.terminal import Lines
 
 _out = Lines()
@@ -71,8 +71,8 @@ def run(command: Sequence[str], lab_id: str | None, **wanted: Any) -> None:
         Lab(_config(**wanted), lab_id=lab_id) as lab,
         Process(lab.command(command), env=lab.state.asking().environment, stdin=None) as process,
     ):
-        status = process.wait() or 0
-    sys.exit(status if status >= 0 else 128 - status)
+        status = process.wait()
+    sys.exit(shell_status(status))
 
 
 def execute(command: Sequence[str], lab_id: str | None) -> None:

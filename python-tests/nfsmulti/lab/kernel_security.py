@@ -18,7 +18,7 @@ from nfsmulti.lab.kerberos import KERBEROS_FLAVORS, SERVER_NAME, Kdc, Kerberos
 from nfsmulti.lab.kernel_server import NFSD, Program, exported
 from nfsmulti.lab.tls import NAME, Certificates
 from nfsmulti.pool import url_query
-from nfsmulti.processes import Process, end_politely, find, run
+from nfsmulti.processes import Process, end_politely, find, run, shell_status
 
 _KEYS = "/run"  # a file system in memory
 _SECONDS, _MOUNTS_SECONDS = 60.0, 600.0
@@ -197,10 +197,10 @@ def _main() -> None:
         ):
             run(_MOUNTING, timeout=_MOUNTS_SECONDS).check()
             with Process(command, env=environment) as process:
-                status = process.wait() or 0
+                status = process.wait()
     except HarnessError as error:
         sys.exit(f"nfsmulti: {error}")
-    sys.exit(status if status >= 0 else 128 - status)
+    sys.exit(shell_status(status))
 
 
 if __name__ == "__main__":
