@@ -5,8 +5,9 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
+from nfsmulti.daemon import Daemon
 from nfsmulti.paths import BUILD
-from nfsmulti.processes import Daemon, run
+from nfsmulti.processes import run
 
 PORT = 22049
 _HERE = Path(__file__).parent

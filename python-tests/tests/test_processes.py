@@ -13,9 +13,10 @@ import psutil
 import pytest
 from engine_helpers import eventually, running
 
+from nfsmulti.daemon import Daemon
 from nfsmulti.errors import MissingError
 from nfsmulti.paths import PYTHON_TESTS
-from nfsmulti.processes import CommandError, Daemon, Identity, Process, find, run, shell_status
+from nfsmulti.processes import CommandError, Identity, Process, find, run, shell_status
 
 _LEAVES_A_CHILD = "sleep 1000 & echo $! >pid; "
 _LEAVES_A_SESSION = (  # as fio's jobs are

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from nfsmulti.daemon import Daemon
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab.config import LabConfig
 from nfsmulti.lab.kerberos import Kdc
-from nfsmulti.processes import Daemon, find, run
+from nfsmulti.processes import find, run
 
 VOLUMES = Path("/run/nfsmulti")  # where the servers see the exported file systems
 _MISCONFIGURED = b"config_errs_to_log"  # it leaves out what it does not understand, and goes on

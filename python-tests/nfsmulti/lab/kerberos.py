@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nfsmulti.processes import Daemon, run
+from nfsmulti.daemon import Daemon
+from nfsmulti.processes import run
 
 REALM = "NFSMULTI.TEST"
 SERVER_NAME = "server.test"  # every server has a key by this name too, which need not resolve

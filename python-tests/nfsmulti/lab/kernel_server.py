@@ -5,9 +5,10 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from nfsmulti.daemon import Daemon
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab.guest import ADDRESSES, EXPORT, EXPORT_OPTIONS, Mount
-from nfsmulti.processes import Daemon, last_words, run
+from nfsmulti.processes import last_words, run
 
 NFSD = Path("/proc/fs/nfsd")
 _SECONDS = 60.0

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from nfsmulti import machine, typed
+from nfsmulti.daemon import Daemon
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab.config import MAIN_VOLUME, LabConfig
 from nfsmulti.lab.ganesha import ANY, VOLUMES, Endpoint, Server
@@ -35,7 +36,7 @@ from nfsmulti.lab.network import Limits, Network
 from nfsmulti.lab.tls import Tls
 from nfsmulti.paths import LABS, write_json
 from nfsmulti.pool import url_query
-from nfsmulti.processes import Completed, Daemon, Identity, Process, find, locked, run
+from nfsmulti.processes import Completed, Identity, Process, find, locked, run
 
 _FILE = "state.json"
 _PORT_LOCK = Path("/run/nfsmulti-ports.lock")

@@ -11,8 +11,9 @@ from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
 
+from nfsmulti.daemon import Daemon
 from nfsmulti.paths import PYTHON_TESTS
-from nfsmulti.processes import Daemon, run
+from nfsmulti.processes import run
 
 _SECONDS = 60.0
 _NEW = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
