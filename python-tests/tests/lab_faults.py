@@ -79,7 +79,7 @@ class Faults:
         }[kind]
 
     def _address(self, path: int) -> str:
-        return self._lab.network.addresses(self._lab.config.addresses)[path][0]
+        return self._lab.network.addresses(self._lab.config.addresses)[path]
 
     def _on_server(self, *argv: str, stdin: str = "") -> Completed:
         network = self._lab.network

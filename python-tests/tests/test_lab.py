@@ -28,7 +28,7 @@ from nfsmulti.lab import Export, Instances, Lab, LabConfig, Limits, commands, ga
 from nfsmulti.lab.lab import LabState
 from nfsmulti.lab.network import Network
 from nfsmulti.paths import LABS, build_dir
-from nfsmulti.processes import Completed, Identity, Process, find, run
+from nfsmulti.processes import Completed, Identity, Process, run
 
 
 def _nfs_versions(lab: Lab, address: str) -> list[int]:
@@ -91,33 +91,35 @@ def _at_both_ends(lab: Lab, what: str) -> list[str]:
     return [run(argv, timeout=60).check().stdout for argv in argvs]
 
 
-def test_limits_are_set_at_both_ends_while_the_lab_runs() -> None:
-    none, link = Limits(), Limits(link="1gbit")
-    caps, other_caps = Limits(per_address="120mbit"), Limits(link="1gbit", per_address="90mbit")
-    with started_lab(LabConfig(addresses=3)) as lab:
-        for limits in (link, caps, other_caps, link, none, none, caps):
-            lab.limit(limits)
-            kind = {none: "noqueue", link: "tbf"}.get(limits, "htb")
-            for said in _at_both_ends(lab, "qdisc"):
-                assert f"qdisc {kind} " in said
-                assert limits is not link or " rate 1Gbit " in said
-        lab.limit(Limits(link="1gbit", per_address="120mbit", burst="64k"))
-        for said in _at_both_ends(lab, "class"):
-            for handle, rate in (("1:1", "1Gbit"), ("1:10", "120Mbit"), ("1:12", "120Mbit")):
-                assert re.search(f"htb {handle} .*ceil {rate} ", said)
-        for said in _at_both_ends(lab, "filter"):
-            assert said.count("flowid 1:12") == 2
+@pytest.mark.parametrize(
+    ("limits", "kind"),
+    [
+        (Limits(), "noqueue"),
+        (Limits(link="1gbit"), "tbf"),
+        (Limits(link="1gbit", per_address="120mbit", burst="64k"), "htb"),
+    ],
+)
+def test_limits_are_set_at_both_ends(limits: Limits, kind: str) -> None:
+    with started_lab(LabConfig(3, Instances.ONE, limits=limits)) as lab:
+        queues, classes, filters = (
+            _at_both_ends(lab, what) for what in ("qdisc", "class", "filter")
+        )
         assert _nfs_versions(lab, "10.77.0.2") == [3, 4]
+    for said in queues:
+        assert f"qdisc {kind} " in said
+        assert kind != "tbf" or " rate 1Gbit " in said
+    capped = (("1:1", "1Gbit"), ("1:10", "120Mbit"), ("1:12", "120Mbit"))
+    for said in classes:
+        for handle, rate in capped if kind == "htb" else ():
+            assert re.search(f"htb {handle} .*ceil {rate} ", said)
+    for said in filters:
+        assert said.count("flowid 1:12") == (kind == "htb")
 
 
 @pytest.mark.parametrize("link", [None, "1gbit"])
 def test_each_connection_has_a_cap_of_its_own(tmp_path: Path, link: str | None) -> None:
     limits = Limits(link=link, per_connection="400mbit")
-    config = LabConfig(addresses=1, instances=Instances.ONE)
-    with started_lab(config) as lab:
-        with or_skip():
-            find("nft")
-        lab.limit(limits)
+    with started_lab(LabConfig(1, Instances.ONE, limits=limits)) as lab:
         (lab.export_dir / "file").write_bytes(bytes(16 << 20))
         options: dict[str, Option] = {"rw": "randrw", "bs": "64k", "size": "16m"}
         options |= {"filename": "file", "nconnect": 4, "spread": "roundrobin"}
@@ -127,9 +129,6 @@ def test_each_connection_has_a_cap_of_its_own(tmp_path: Path, link: str | None) 
         for said in _at_both_ends(lab, "class"):
             found = re.findall(r" ceil 400Mbit .*\n Sent (\d+) bytes", said)
             assert len([sent for sent in found if int(sent) > 1 << 20]) == 4
-        lab.limit(Limits())
-        ruleset = [*lab.network.enter(lab.network.client), "nft", "list", "ruleset"]
-        assert not run(ruleset, timeout=60).check().stdout
 
 
 def test_a_lab_whose_owner_is_gone_is_removed_by_the_next_start_and_no_stranger(lab: Lab) -> None:

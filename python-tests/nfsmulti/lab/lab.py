@@ -32,7 +32,7 @@ from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab.config import MAIN_VOLUME, LabConfig
 from nfsmulti.lab.ganesha import ANY, VOLUMES, Endpoint, Server
 from nfsmulti.lab.kerberos import PROGRAMS, Kdc, Kerberos
-from nfsmulti.lab.network import Limits, Network
+from nfsmulti.lab.network import ADDRESS6, Network
 from nfsmulti.lab.tls import Tls
 from nfsmulti.paths import LABS, write_json
 from nfsmulti.pool import url_query
@@ -218,8 +218,7 @@ class Lab:
             self._cleanup.callback(self.state.remove)
             undo.callback(self.stop)
             if not self.config.local:
-                self.network.create(self.config.addresses)
-                self.limit(self.config.limits)
+                self.network.create(self.config.addresses, self.config.limits)
             if not memory:
                 self._start_rpcbind()
             # Another local lab would find the same ports free until our servers listen there. Who
@@ -257,17 +256,6 @@ class Lab:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def limit(self, limits: Limits) -> None:
-        """Set other limits, or none, while the lab runs.
-
-        Raises CommandError, or HarnessError for limits that clash. What waits in a queue is lost,
-        as on a busy link: change limits between measurements.
-        """
-        before, self.config = self.config.limits, dataclasses.replace(self.config, limits=limits)
-        if before.per_connection or limits.per_connection:
-            self.network.number_connections(limits)
-        self.network.limit(limits, self.config.addresses)
-
     @property
     def folder(self) -> Path:
         """Where the lab keeps configurations, logs and its state."""
@@ -281,7 +269,7 @@ class Lab:
     @property
     def pool6(self) -> str:
         """The pool of the one IPv6 address."""
-        return self._url(self.servers[-1].endpoint, "fd77::1", MAIN_VOLUME)
+        return self._url(self.servers[-1].endpoint, ADDRESS6, MAIN_VOLUME)
 
     def pool_of(self, count: int, **how: Any) -> str:
         """Return the pool of the first `count` addresses; see path()."""
@@ -403,10 +391,10 @@ class Lab:
     def _addresses(self) -> list[str]:
         if self.config.local:
             return [f"127.0.0.{number}" for number in range(1, self.config.addresses + 1)]
-        return [ipv4 for ipv4, _ in self.network.addresses(self.config.addresses)]
+        return self.network.addresses(self.config.addresses)
 
     def _all_addresses(self) -> list[str]:
-        return [*self._addresses(), *(["fd77::1"] if self.config.ipv6 else [])]
+        return [*self._addresses(), *([ADDRESS6] if self.config.ipv6 else [])]
 
     def _describe(self) -> None:
         """Complete the state for those who use this lab from another process."""

@@ -59,10 +59,8 @@ class Limits:
         """The rates that are set, by name."""
         return {name: rate for name, rate in vars(self).items() if rate and name != "burst"}
 
-    def commands(
-        self, device: str, direction: str, addresses: Sequence[tuple[str, str]]
-    ) -> list[str]:
-        """Return lines for `tc -batch`: `direction` is src or dst, `addresses` pairs of IPv4, IPv6.
+    def commands(self, device: str, direction: str, addresses: Sequence[str]) -> list[str]:
+        """Return lines for `tc -batch`: `direction` is src or dst, and `addresses` are IPv4.
 
         Raises HarnessError where more is assured than the link has: tc would exceed it.
         """
@@ -76,9 +74,7 @@ class Limits:
         bucket = f"rate {rate}bit burst {self._burst(rate)} latency 50ms"
         return [f"qdisc replace dev {device} root tbf {bucket}"]
 
-    def _classes(
-        self, device: str, direction: str, addresses: Sequence[tuple[str, str]]
-    ) -> list[str]:
+    def _classes(self, device: str, direction: str, addresses: Sequence[str]) -> list[str]:
         cap = parse_rate(self.per_address or "")
         link = parse_rate(self.link) if self.link else cap * len(addresses)
         share = link // len(addresses)
@@ -89,14 +85,12 @@ class Limits:
                 f"assure at most {share // 10**6}mbit",
             )
         lines = self._link_class(device, link)
-        for number, (ipv4, ipv6) in enumerate(addresses, start=0x10):
+        for number, address in enumerate(addresses, start=0x10):
             flow = f"1:{number:x}"
             lines += [
                 self._class(device, "1:1", flow, assured, cap),
                 f"filter add dev {device} parent 1: protocol ip prio 1"
-                f" u32 match ip {direction} {ipv4}/32 flowid {flow}",
-                f"filter add dev {device} parent 1: protocol ipv6 prio 2"
-                f" u32 match ip6 {direction} {ipv6}/128 flowid {flow}",
+                f" u32 match ip {direction} {address}/32 flowid {flow}",
             ]
         return lines
 
@@ -105,17 +99,15 @@ class Limits:
 
         A packet's priority then names its class, which is what HTB asks for first.
         """
-        lines = [f"add table {_TABLE}", f"delete table {_TABLE}"]
-        if self.per_connection:
-            classes = ", ".join(f'{number} : "1:{number:x}"' for number in _CONNECTIONS)
-            number = f"numgen inc mod {len(_CONNECTIONS)} offset {_CONNECTIONS.start}"
-            packets = f'add rule {_TABLE} out oifname "{device}" meta l4proto tcp'
-            lines += [
-                f"add table {_TABLE}",
-                f"add chain {_TABLE} out {{ type filter hook output priority mangle; }}",
-                f"{packets} ct mark 0 ct mark set {number}",
-                f"{packets} meta priority set ct mark map {{ {classes} }}",
-            ]
+        classes = ", ".join(f'{number} : "1:{number:x}"' for number in _CONNECTIONS)
+        number = f"numgen inc mod {len(_CONNECTIONS)} offset {_CONNECTIONS.start}"
+        packets = f'add rule {_TABLE} out oifname "{device}" meta l4proto tcp'
+        lines = [
+            f"add table {_TABLE}",
+            f"add chain {_TABLE} out {{ type filter hook output priority mangle; }}",
+            f"{packets} ct mark 0 ct mark set {number}",
+            f"{packets} meta priority set ct mark map {{ {classes} }}",
+        ]
         return "".join(f"{line}\n" for line in lines)
 
     def _connection_classes(self, device: str) -> list[str]:
@@ -152,6 +144,7 @@ class Limits:
 
 _SECONDS = 120.0  # in an emulated guest, too
 _SERVER_DEVICE, _CLIENT_DEVICE = "v0", "v1"
+ADDRESS6, _CLIENT_ADDRESS6 = "fd77::1", "fd77::1:1"
 _NETNS = Path("/run/netns")
 
 
@@ -162,47 +155,29 @@ class Network:
         self.server, self.client = (f"nfsmulti-{lab_id}-{end}" for end in ("server", "client"))
 
     @staticmethod
-    def addresses(count: int) -> list[tuple[str, str]]:
-        """Return the server's addresses, IPv4 and IPv6 each."""
-        return [(f"10.77.0.{number}", f"fd77::{number:x}") for number in range(1, count + 1)]
+    def addresses(count: int) -> list[str]:
+        """Return the server's addresses, beside which it has ADDRESS6."""
+        return [f"10.77.0.{number}" for number in range(1, count + 1)]
 
-    def create(self, count: int) -> None:
-        """Make both namespaces with `count` addresses each. Raises CommandError."""
+    def create(self, count: int, limits: Limits) -> None:
+        """Make both namespaces with `count` addresses each, and limit what both ends send.
+
+        Raises CommandError, or HarnessError for limits that clash, or that this kernel has not.
+        """
         for name in (self.server, self.client):
             run(["ip", "netns", "add", name], timeout=_SECONDS).check()
         ends = f"{_SERVER_DEVICE} netns {self.server} type veth peer name {_CLIENT_DEVICE}"
         words = ["ip", "link", "add", *ends.split(), "netns", self.client]
         run(words, timeout=_SECONDS).check()
-        _bring_up(self.server, _SERVER_DEVICE, self.addresses(count))
-        numbers = range(1, count + 1)
-        own = [(f"10.77.0.{number + 100}", f"fd77::1:{number:x}") for number in numbers]
-        _bring_up(self.client, _CLIENT_DEVICE, own)
-
-    def limit(self, limits: Limits, count: int) -> None:
-        """Limit what both ends send, in place of the limits that they have.
-
-        Raises CommandError, or HarnessError for limits that clash.
-        """
-        for name, device, direction in self._ends():
-            # A device without limits has nothing that tc would delete: it is given a queue first.
-            none = [f"qdisc replace dev {device} root pfifo", f"qdisc delete dev {device} root"]
-            batch("tc", name, none + limits.commands(device, direction, self.addresses(count)))
-
-    def number_connections(self, limits: Limits) -> None:
-        """Have both ends number their connections, or no longer, as `limits` need it.
-
-        Raises HarnessError where this kernel cannot.
-        """
-        for name, device, _ in self._ends():
-            argv = [*self.enter(name), "nft", "-f", "-"]
-            done = run(argv, timeout=_SECONDS, stdin=limits.numbering(device))
-            if done.status != 0:
-                said = (done.stderr.strip() or "it did not end in time").splitlines()[0]
-                raise HarnessError(
-                    "--per-connection: nft cannot number connections, for which it needs a kernel"
-                    f" with conntrack and numgen: {said[:200]}",
-                    "use --per-address",
-                )
+        of_client = [f"10.77.0.{number + 100}" for number in range(1, count + 1)]
+        _bring_up(self.server, _SERVER_DEVICE, [*self.addresses(count), ADDRESS6])
+        _bring_up(self.client, _CLIENT_DEVICE, [*of_client, _CLIENT_ADDRESS6])
+        # What tc calls the server's address at each end.
+        limited = (self.server, _SERVER_DEVICE, "src"), (self.client, _CLIENT_DEVICE, "dst")
+        for name, device, direction in limited:
+            if limits.per_connection:
+                _number_connections(name, limits.numbering(device))
+            batch("tc", name, limits.commands(device, direction, self.addresses(count)))
 
     def remove(self) -> None:
         """Remove the names that are there; a namespace ends with its last process."""
@@ -218,10 +193,6 @@ class Network:
         """
         return ["nsenter", f"--net={root}{_NETNS / name}", "--"]
 
-    def _ends(self) -> tuple[tuple[str, str, str], ...]:
-        """Return each end's namespace and device, and what tc calls the server's address there."""
-        return (self.server, _SERVER_DEVICE, "src"), (self.client, _CLIENT_DEVICE, "dst")
-
 
 def batch(program: str, name: str | None, lines: Sequence[str]) -> None:
     """Run ip or tc on lines of its own commands, in a namespace or, without a name, here.
@@ -232,9 +203,22 @@ def batch(program: str, name: str | None, lines: Sequence[str]) -> None:
     run(argv, timeout=_SECONDS, stdin="".join(f"{line}\n" for line in lines)).check()
 
 
-def _bring_up(name: str, device: str, addresses: Sequence[tuple[str, str]]) -> None:
-    """Bring up a namespace's device with addresses, pairs of IPv4 and IPv6."""
+def _bring_up(name: str, device: str, addresses: Sequence[str]) -> None:
+    """Bring up a namespace's device with addresses."""
     lines = ["link set lo up", f"link set {device} up"]
-    lines += [f"addr add {ipv4}/24 dev {device}" for ipv4, _ in addresses]
-    lines += [f"addr add {ipv6}/64 dev {device} nodad" for _, ipv6 in addresses]
+    for address in addresses:
+        length = "64 nodad" if ":" in address else "24"
+        lines.append(f"addr add {address}/{length} dev {device}")
     batch("ip", name, lines)
+
+
+def _number_connections(name: str, numbering: str) -> None:
+    """Have a namespace number its connections. Raises HarnessError where this kernel cannot."""
+    done = run([*Network.enter(name), "nft", "-f", "-"], timeout=_SECONDS, stdin=numbering)
+    if done.status != 0:
+        said = (done.stderr.strip() or "it did not end in time").splitlines()[0]
+        raise HarnessError(
+            "--per-connection: nft cannot number connections, for which it needs a kernel"
+            f" with conntrack and numgen: {said[:200]}",
+            "use --per-address",
+        )

@@ -463,7 +463,7 @@ def _create_links(place: GuestPlace) -> None:
         ]
         batch("ip", _client(number), inner)
     limits = Limits(link=place.link, per_address=place.per_mount)
-    addresses = [(_address(number), f"fd77::{number:x}") for number in range(1, count + 1)]
+    addresses = [_address(number) for number in range(1, count + 1)]
     batch("tc", None, limits.commands(_BRIDGE, "dst", addresses))
     for group in place.mounts.values():
         for number, mount in enumerate(group, start=1):  # each is seen by all
