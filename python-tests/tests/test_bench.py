@@ -287,7 +287,7 @@ def test_a_clock_that_is_off_is_told() -> None:
     """By more than 5 %, of its percentiles the worst; one clock alone compares nothing."""
 
     def told(run: Summary) -> Answer:
-        return tell(pages.REPORTS["stall"], run).answer
+        return tell(pages.EVERY_STORY["stall"], run).answer
 
     for times, said in (
         (1.04, []),

@@ -32,7 +32,7 @@ from nfsmulti.processes import run
 from nfsmulti.report import cells, charts, conditions, overtime, pages, rows
 from nfsmulti.report.answer import MOST_ROWS, Answer, extent
 from nfsmulti.report.measures import MEASURES
-from nfsmulti.report.pages import REPORTS, naming, write
+from nfsmulti.report.pages import EVERY_STORY, naming, write
 from nfsmulti.report.told import Run, tell
 from nfsmulti.run.record import Meter
 from nfsmulti.stats import Sample
@@ -142,7 +142,7 @@ def test_a_cell_has_one_name_and_one_figure_everywhere(
             held or f"; not sustained: {texts.number(cell.arrivals.offered)} IOPS" in out.getvalue()
         )
 
-    plots = overtime.section(run, Run(pages.REPORTS[name], run).names).plots
+    plots = overtime.section(run, Run(pages.EVERY_STORY[name], run).names).plots
     assert {text.get_text() for text in plots[0].figure.legends[0].get_texts()} <= {*groups}
 
     if name != "latency":  # which is compared by loads, and named by report/loads.py
@@ -180,7 +180,7 @@ _REFERENCES = sorted({file.parent for file in (RESULTS / "reference").glob("*/su
 def test_a_reference_run_is_told_as_it_was_committed(tmp_path: Path, folder: Path) -> None:
     """Its cells.csv and its page, whose answer is read in ten seconds, on a terminal, too."""
     summary = Summary.load(folder)
-    report = pages.REPORTS[summary.scenario]
+    report = pages.EVERY_STORY[summary.scenario]
     values = pages.contents(report, summary, conditions.load(folder))
     text = pages.render(pages.TEMPLATES[pages.MARKDOWN], values)
     assert portable(text) == (folder / pages.MARKDOWN).read_text()
@@ -312,7 +312,8 @@ def test_axes_write_numbers_as_tables_do_and_say_where_they_are_logarithmic() ->
 
 def test_a_plot_names_its_lines_once() -> None:
     """Those that dot what would be ideal as well."""
-    plots = [plot for one in tell(REPORTS["dd"], made_runs.dd(1)).sections for plot in one.plots]
+    told = tell(EVERY_STORY["dd"], made_runs.dd(1))
+    plots = [plot for one in told.sections for plot in one.plots]
     names = [[text.get_text() for text in legend.get_texts()]
              for plot in plots for legend in plot.figure.legends]  # fmt: skip
     assert len(names) == len(plots) == 2
@@ -322,7 +323,7 @@ def test_a_plot_names_its_lines_once() -> None:
 @pytest.mark.full
 def test_pages_fit_a_phone_and_say_nothing_on_the_console(tmp_path: Path) -> None:
     runs = [made_runs.reference(name) for name in SCENARIOS]
-    reports = [pages.page(**pages.contents(REPORTS[one.scenario], one, {})) for one in runs]
+    reports = [pages.page(**pages.contents(EVERY_STORY[one.scenario], one, {})) for one in runs]
     console, seen = look(reports, tmp_path, _PHONE)
     assert console == []
     assert not [run.scenario for run, page in zip(runs, seen, strict=True) if page.overflow]

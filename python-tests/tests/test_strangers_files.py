@@ -124,7 +124,7 @@ def _read_by_all(folder: Path) -> None:
     try:
         made, environment = Summary.load(folder), conditions.load(folder)
         with typed.understood(folder):
-            if report := pages.REPORTS.get(made.scenario):
+            if report := pages.EVERY_STORY.get(made.scenario):
                 pages.render("report.md.j2", pages.contents(report, made, environment))
             rows.write(made, folder)
             trials(pairs(made, made), [Figure.THROUGHPUT], 0.05)

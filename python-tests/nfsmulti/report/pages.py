@@ -27,7 +27,7 @@ from nfsmulti.terminal import visible
 from nfsmulti.texts import MISSING, Table
 
 # Of all that keeps runs, by the names of their folders.
-REPORTS = {
+EVERY_STORY = {
     one.name: one for one in (*SCENARIOS.values(), showcase.STORY, *cost.STORIES, stall.STORY)
 }
 
@@ -63,7 +63,7 @@ def write(folder: Path, *, published: bool = False) -> tuple[Answer, str]:
     A run that was interrupted, or has failed cells, gets a report of what there is, which says so.
     """
     summary = Summary.load(folder)
-    story = REPORTS.get(summary.scenario)
+    story = EVERY_STORY.get(summary.scenario)
     if story is None:
         raise HarnessError(f"{folder}: there is no report for scenario '{summary.scenario}'")
     values = contents(story, summary, conditions.load(folder), published=published)
@@ -80,7 +80,7 @@ def write(folder: Path, *, published: bool = False) -> tuple[Answer, str]:
 
 def naming(run: Summary) -> Callable[[Cell], str]:
     """Return what names the cells of a run by the factors in which they differ."""
-    own = REPORTS.get(run.scenario)
+    own = EVERY_STORY.get(run.scenario)
     return labels(run, Run(own, run).names if own else {})
 
 
