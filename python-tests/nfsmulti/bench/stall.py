@@ -123,7 +123,7 @@ def waits_of(summary: Summary) -> dict[str, Waits]:
 _LINES = {_CHIEF.users: USERS, _CHIEF.name: OURS, _BESIDE.name: FIOS}
 
 
-def draw(axes: charts.Axes, found: Mapping[str, Waits]) -> None:
+def draw(axes: "charts.Axes", found: Mapping[str, Waits]) -> None:
     """Draw percentiles in ms over 1 / (1 - percentile), where the rare ones have room."""
     for number, (name, label) in enumerate(_LINES.items()):
         points = [(100 / (100 - at), Sample((ms(found[name], at),))) for at in _DRAWN]

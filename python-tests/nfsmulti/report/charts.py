@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
-else:
-    Axes = Any  # loaded when something is drawn
 
 INK, PALE = "#24292f", "#8c959f"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", INK)

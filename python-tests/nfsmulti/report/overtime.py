@@ -81,7 +81,7 @@ def _plot(
     return Plot(f"over-time-{what}", caption, figure)
 
 
-def _mark(axes: charts.Axes, label: str, cell: Cell, points: Mapping[int, float]) -> None:
+def _mark(axes: "charts.Axes", label: str, cell: Cell, points: Mapping[int, float]) -> None:
     """Mark what went wrong on a cell's line, or below it where that has nothing there."""
     last, lowest = max(points, default=0), min(points.values(), default=0.0)
     for name, places in cell.marks.items():

@@ -262,7 +262,7 @@ def _curve_plot(group: Sequence[Curve]) -> Plot:
     if len(group) == 1:
         lines = {f"p{at:g}": _points(group[0], _response(at)) for at in _PERCENTS}
 
-    def scale(axes: charts.Axes) -> None:
+    def scale(axes: "charts.Axes") -> None:
         _cross_lost(axes, shown)
         _fit(axes, lines, slo)
 
@@ -275,7 +275,7 @@ def _curve_plot(group: Sequence[Curve]) -> Plot:
     return Plot(f"response {group[0].workload}", caption, figure)
 
 
-def _cross_lost(axes: charts.Axes, group: Sequence[Curve]) -> None:
+def _cross_lost(axes: "charts.Axes", group: Sequence[Curve]) -> None:
     """Mark at the top which rates were reached where a load was not sustained."""
     said = "not sustained"
     for number, one in enumerate(group):
@@ -289,7 +289,7 @@ def _cross_lost(axes: charts.Axes, group: Sequence[Curve]) -> None:
             said = ""
 
 
-def _fit(axes: charts.Axes, lines: _Lines, slo: Slo | None = None) -> None:
+def _fit(axes: "charts.Axes", lines: _Lines, slo: Slo | None = None) -> None:
     """Let the axes hold all repeats, and the limit."""
     axes.set_xlim(0, 1.05 * axes.get_xlim()[1])
     charts.few_ticks(axes)

@@ -391,7 +391,7 @@ def _lines(run: Run, shown: Lines, panel: Levels, measure: str) -> Plot | None:
     samples = {each: curve.samples(take) for each, curve in named.items()}
     drawn = {each: [(at, one) for at, one in of.items() if one] for each, of in samples.items()}
 
-    def scale(axes: charts.Axes) -> None:
+    def scale(axes: "charts.Axes") -> None:
         ticks = sorted({at for of in samples.values() for at in of})
         charts.at_ticks(axes, ticks, doublings=shown.doublings)
         if shown.ideal:
@@ -412,7 +412,7 @@ def _over(run: Run, curve: Curve, x: str, y: str) -> dict[int, tuple[float, floa
     }
 
 
-def _ideal(axes: charts.Axes, drawn: Mapping[str, Sequence[tuple[int, Sample]]]) -> None:
+def _ideal(axes: "charts.Axes", drawn: Mapping[str, Sequence[tuple[int, Sample]]]) -> None:
     """Dot as many times what one does, as far as the plot goes."""
     most = charts.ROOM * max(charts.highest(one) for line in drawn.values() for _, one in line)
     for number, (name, line) in enumerate(drawn.items()):
@@ -450,7 +450,7 @@ def _percentiles(run: Run, shown: Percentiles) -> Plot:
         if (there := run.at(at))
     }
 
-    def scale(axes: charts.Axes) -> None:
+    def scale(axes: "charts.Axes") -> None:
         told = shown.percents[: max(map(len, named.values()), default=0)]
         axes.set_xticks(range(len(told)), [f"{percent:g}" for percent in told])
         charts.logarithmic_y(axes)
