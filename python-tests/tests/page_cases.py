@@ -490,6 +490,9 @@ def _latency() -> dict[str, Summary]:
         "drawn by medians of repeats, of which all meet the limit": changed(
             one_latency(slo="p99:1s"), lambda cell: (cell.repeat, cell.factors["load"]) == (2, 40),
             parts=Parts({"90000000": 20000}, {"2100000": 20000}, {"40000": 20000})),
+        "several workloads, of which the first has the headline": _joined(
+            one, changed(two(other), factors={"workload": "64k-read"})
+        ),
         "many loads": one_latency(repeats=1, loads=range(10, 121, 5)),
         "the latency is not the server's alone": _joined(changed(one, parts=doubtful), two(other)),
         "over the limit at once, in the most repeats of any": _joined(
