@@ -15,11 +15,10 @@ from nfsmulti import scenario
 from nfsmulti.errors import HarnessError
 from nfsmulti.scenario import OWN, CellSpec, Choice, Client, GuestPlace, OwnPool, Place, Scale
 from nfsmulti.summary import Factor as Level_
-from nfsmulti.texts import Table
 
 if TYPE_CHECKING:
     from nfsmulti.report.measures import Take
-    from nfsmulti.report.story import Finding, PublishedFigure, Section, Told
+    from nfsmulti.report.story import Finding, Section, Told
     from nfsmulti.report.told import Run
     from nfsmulti.summary import Summary
 
@@ -265,6 +264,7 @@ class Claim:
     why: str = ""
 
 
+Laid = Grid | Ends | Knees
 Shown = Lines | Bars | Percentiles
 # What cannot be said with these: a function of few lines in the story.
 Plugin = Callable[["Run"], "Sequence[Section]"]
@@ -286,12 +286,12 @@ class Page:
     stands: Levels = field(default_factory=dict)
     figures: Callable[[Run], Mapping[str, Take]] = lambda _: {}
     headline: Callable[[Run], str] = lambda _: ""
-    table: Grid | Ends | Knees | Callable[[Run], Table] = lambda _: Table((), ())
+    table: Laid | Callable[[Run], Laid] = Grid({}, ())
     caveats: Callable[[Run], Sequence[str]] = lambda _: ()
     plots: Sequence[Shown] | Callable[[Run], Sequence[Shown]] = ()
     more: Plugin = lambda _: ()
-    beside: Sequence[Beside] | Callable[[Run], Iterable[Beside | PublishedFigure]] = ()
-    claims: Sequence[Claim] | Callable[[Run], Iterable[Claim]] = ()
+    beside: Sequence[Beside] | Callable[[Run], Sequence[Beside]] = ()
+    claims: Iterable[Claim] | Callable[[Run], Iterable[Claim]] = ()
     findings: Callable[[Run], Iterable[Finding]] = lambda _: ()
     reading: Sequence[str] | Callable[[Run], Sequence[str]] = ()
     differs: str = ""

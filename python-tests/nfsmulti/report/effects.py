@@ -6,16 +6,18 @@ It is sweep's, whose published figures stand here.
 
 import functools
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from statistics import geometric_mean
 
 from nfsmulti import texts
 from nfsmulti.report import cells, charts, conditions, measures, story
 from nfsmulti.report.answer import MOST_ROWS, Answer
-from nfsmulti.report.story import Finding, Judged, Plot, PublishedFigure, Section, Told, Verdict
+from nfsmulti.report.story import Finding, Judged, Plot, Section, Told, Verdict
+from nfsmulti.report.told import Run
 from nfsmulti.stats import FEWEST, Ratio, Sample, holm
+from nfsmulti.story import Beside, Level, Levels
 from nfsmulti.summary import Cell, Summary
-from nfsmulti.summary import Factor as Level
 from nfsmulti.texts import Table
 
 _BY_CONSTRUCTION = (
@@ -29,48 +31,54 @@ _READ_TIMES = ((1024, "9.137 s"), (2048, "18.274 s"), (4096, "36.547 s"))
 _BEST_WRITE, _THIRTIETH_WRITE = 84.1, 82.5
 
 
-def beside(summary: Summary) -> list[PublishedFigure]:
-    """Return the published figures beside ours; ratios are to buffers of 131072."""
-    reads = {
-        size: cells.at(summary.cells, {"direction": "read", "buffer": size}) for size, _ in _READS
-    }
-    rows = []
+def beside(run: Run) -> list[Beside]:
+    """Return the published figures under each further level; ratios are to buffers of 131072."""
+    return [
+        replace(one, what=story.named(one.what, name))
+        for name, further in run.rows(*run.further).items()
+        for one in (*_reads(further), *_best_writes(run, further))
+    ]
+
+
+def _reads(further: Levels) -> Iterator[Beside]:
+    largest: Levels = {**further, "direction": "read", "buffer": _READS[0][0]}
     for buffer, theirs in _READS:
-        ours, largest = _mean(reads[buffer]), buffer == 131072
-        what = f"{'best ' if largest else ''}read, buffers of {buffer}; {_OURS}"
-        wanted = None if largest else theirs / 118
-        ratio = None if largest else cells.ratio(reads[buffer], reads[131072], measures.MB_PER_S)
-        rows.append(PublishedFigure(what, f"{theirs} MB/s", ours, wanted, ratio))
-    for transfer, published in _READ_TIMES:
-        found = cells.at(
-            summary.done, {"direction": "read", "buffer": 131072, "transfer": transfer}
-        )
-        what = f"read of {transfer} MB, buffers of 131072"
-        # One that an earlier version lengthened makes several transfers.
-        each = cells.sample(found, lambda cell: measures.longest_s(cell) / cell.times or None)
-        ours = texts.mean(each, "s")
-        rows.append(PublishedFigure(what, published, ours))
-    best, *others = _ranked(summary, "write") or [[]]
-    last = others[_TOP - 2] if len(others) > _TOP - 2 else []
-    ratio, wanted = cells.ratio(last, best, measures.MB_PER_S), _THIRTIETH_WRITE / _BEST_WRITE
+        at, best = {**largest, "buffer": buffer}, buffer == largest["buffer"]
+        what = f"{'best ' * best}read, buffers of {buffer}; {_OURS}"
+        ratio, of = (None, None) if best else (theirs / _READS[0][1], largest)
+        yield Beside(what, f"{theirs} MB/s", at, ratio, of)
+    for transfer, time in _READ_TIMES:
+        what = f"read of {transfer} MB, buffers of {largest['buffer']}"
+        yield Beside(what, time, {**largest, "transfer": transfer}, ours=_seconds)
+
+
+def _seconds(run: Run, at: Levels) -> str:
+    """Write what a transfer takes; a cell that an earlier version lengthened makes several."""
+    each = cells.sample(run.at(at), lambda cell: measures.longest_s(cell) / cell.times or None)
+    return texts.mean(each, "s")
+
+
+def _best_writes(run: Run, further: Levels) -> Iterator[Beside]:
+    ranked = [found[0].factors for found in _ranked(run.at(further), "write")]
+    best, last = ranked[0] if ranked else None, ranked[_TOP - 1] if len(ranked) >= _TOP else None
     what = "best write (published: soft, sync, 65536, 1024 MB in 12.76 s)"
-    rows.append(PublishedFigure(what, f"{_BEST_WRITE} MB/s", _mean(best)))
-    what, published = "the 30th best write, to the best", f"{_THIRTIETH_WRITE} MB/s"
-    return [*rows, PublishedFigure(what, published, _mean(last), wanted, ratio)]
+    yield Beside(what, f"{_BEST_WRITE} MB/s", best)
+    what, ratio = "the 30th best write, to the best", _THIRTIETH_WRITE / _BEST_WRITE
+    yield Beside(what, f"{_THIRTIETH_WRITE} MB/s", last, ratio, best)
 
 
 def _mean(found: list[Cell]) -> str:
     return texts.mean(cells.sample(found, measures.MB_PER_S), "MB/s")
 
 
-def _ranked(summary: Summary, direction: str) -> list[list[Cell]]:
+def _ranked(done: Sequence[Cell], direction: str) -> list[list[Cell]]:
     """Return the repeats of each combination of factors, the fastest first."""
 
     def speed(group: list[Cell]) -> float:
         rate = cells.sample(group, measures.MB_PER_S)
         return rate.mean if rate else 0.0
 
-    groups = cells.by_name(cells.at(summary.done, {"direction": direction}))
+    groups = cells.by_name(cells.at(done, {"direction": direction}))
     return sorted(groups.values(), key=speed, reverse=True)
 
 
@@ -81,8 +89,6 @@ _FLAT = 0.05  # a plateau's levels differ by less than that
 _KNEE = 32768
 _FULL = 0.9  # of what a lab's link carries, headers and all
 _WIDTH = 2.6  # inches of a plot's panel
-
-_Levels = Mapping[str, Level]
 
 
 class _Speed:
@@ -95,7 +101,7 @@ class _Speed:
         every = {one: cells.levels(done, one) for one in cells.varying(done)}
         self.levels = {one: found for one, found in every.items() if len(found) > 1}
 
-    def sample(self, levels: _Levels) -> Sample | None:
+    def sample(self, levels: Levels) -> Sample | None:
         """Return the geometric mean of their MB/s in each repeat."""
         found = cells.at(self._cells, levels)
         rates = cells.figures_by_repeat(found, measures.MB_PER_S, cells.varying(found))
@@ -106,7 +112,7 @@ class _Speed:
         found = {level: self.sample({factor: level}) for level in self.levels[factor]}
         return {level: one.mean if one else 0.0 for level, one in found.items()}
 
-    def ratio(self, over: _Levels, under: _Levels) -> Ratio | None:
+    def ratio(self, over: Levels, under: Levels) -> Ratio | None:
         """Return the speed at some levels in times that at others, by pairs of cells.
 
         Of a setting of the server each repeat counts once, since what changes from block to block
@@ -267,7 +273,7 @@ def _answer(summary: Summary, speeds: Sequence[_Speed]) -> Answer:
     """Tell the best of each direction, and what each setting is worth."""
     names: dict[str, list[str]] = {}
     for way in measures.WAYS:
-        if ranked := _ranked(summary, way):
+        if ranked := _ranked(summary.done, way):
             names.setdefault(_mean(ranked[0]), []).append(f"{way}s")
     rates = texts.several([f"{rate} {texts.several(those)}" for rate, those in names.items()])
     matter = dict.fromkeys(_label(name) for one in speeds for name in one.mattering)

@@ -17,7 +17,7 @@ from nfsmulti.paths import RESULTS, portable, shown, write_whole
 from nfsmulti.report import cells, charts, conditions, measures, overtime, rows
 from nfsmulti.report.answer import EMULATED, Answer, caveats, labels, next_command, ran
 from nfsmulti.report.measures import MEASURES
-from nfsmulti.report.story import Finding, PublishedFigure, Section, Told
+from nfsmulti.report.story import Finding, Section, Told
 from nfsmulti.report.told import Run, published, tell
 from nfsmulti.stats import Sample, merged
 from nfsmulti.stories import SCENARIOS
@@ -135,8 +135,9 @@ def nothing(scenario: str) -> Summary:
 
 def _published(story: Story, summary: Summary) -> list[Section]:
     """Return the findings that were published, with the figures that they rest on."""
-    findings, beside = published(story, summary)
-    found = [one for one in (findings_table(findings), beside_table(beside)) if one.rows]
+    findings, rows = published(story, summary)
+    beside = Table(["figure", "published", "here"], rows, text_columns=3)
+    found = [one for one in (findings_table(findings), beside) if one.rows]
     words = [story.page.begins[1]]
     return [Section("Published figures and ours", words, found)] if found else []
 
@@ -197,19 +198,6 @@ def findings_table(found: Sequence[Finding]) -> Table:
     """Lay out what was published and what is found here, with its verdict."""
     rows = [[one.what, one.judged.verdict, one.theirs, one.ours, one.judged.why] for one in found]
     return Table(_FINDING, rows, text_columns=len(_FINDING))
-
-
-def beside_table(rows: Sequence[PublishedFigure]) -> Table:
-    """Lay published figures and ours side by side."""
-    cells = [
-        [
-            row.what,
-            f"{row.theirs}{f', {row.their_ratio:.2f} times' if row.their_ratio else ''}",
-            f"{row.ours}{f', {row.our_ratio.text} times' if row.our_ratio else ''}",
-        ]
-        for row in rows
-    ]
-    return Table(["figure", "published", "here"], cells, text_columns=3)
 
 
 def _troubles(summary: Summary, names: Mapping[str, str]) -> list[Section]:

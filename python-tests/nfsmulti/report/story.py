@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from nfsmulti import texts
 from nfsmulti.report import cells, measures
@@ -22,17 +22,6 @@ from nfsmulti.texts import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-@dataclass(frozen=True)
-class PublishedFigure:
-    """A published figure beside ours. Ratios are many connections to one."""
-
-    what: str
-    theirs: str
-    ours: str
-    their_ratio: float | None = None
-    our_ratio: Ratio | None = None
 
 
 @dataclass(frozen=True)
@@ -184,19 +173,6 @@ def _open(ours: Ratio, limit: float) -> Judged:
 # --- runs that are crossed with more factors: a story for each combination of them ---
 # A story's page knows its own factors alone. Cells that differ in another one are no repeats of
 # each other, and must not be taken together.
-
-_Row = TypeVar("_Row", PublishedFigure, Finding)
-
-
-def of_parts(
-    known: Sequence[str] | None, summary: Summary, rows: Callable[[Summary], Sequence[_Row]]
-) -> list[_Row]:
-    """Return the rows once for each combination of further factors, whose name they end with."""
-    return [
-        replace(row, what=named(row.what, name))
-        for name, part in parts(known, summary)
-        for row in rows(part)
-    ]
 
 
 def tell_parts(

@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import TypeVar
 
 from nfsmulti import texts
 from nfsmulti.report import cells, charts, conditions, measures, scaling
@@ -23,6 +24,7 @@ from nfsmulti.story import (
     Ends,
     Grid,
     Knees,
+    Laid,
     Levels,
     Lines,
     Percentiles,
@@ -75,8 +77,7 @@ class Run:
     @cached_property
     def names(self) -> Mapping[str, str]:
         """What levels are called."""
-        given = self.story.page.names
-        return given(self) if callable(given) else given
+        return _for(self, self.story.page.names)
 
     def words(self, levels: Levels) -> str:
         """Name a combination, as every table and plot does."""
@@ -144,7 +145,7 @@ class Run:
         own = {*self.story.factors, *self.story.of_some}
         return [*dict.fromkeys(n for one in self.summary.done for n in one.factors if n not in own)]
 
-    def table(self, shown: Grid | Ends | Knees) -> Table:
+    def table(self, shown: Laid) -> Table:
         """Lay a table out."""
         if isinstance(shown, Knees):
             return _knees(self, shown)
@@ -210,6 +211,14 @@ class Run:
         return Curve(levels, found, self.link(levels), along, take, measure, each)
 
 
+_Given = TypeVar("_Given")
+
+
+def _for(run: Run, given: _Given | Callable[[Run], _Given]) -> _Given:
+    """Return what a story has, or returns of a run."""
+    return given(run) if callable(given) else given
+
+
 # --- tables ---
 
 
@@ -270,14 +279,13 @@ def _knees(run: Run, shown: Knees) -> Table:
 
 def _grid(run: Run, shown: Grid) -> Table:
     """Lay out a figure of each row in each column; what all rows lack is no column."""
-    columns = shown.columns(run) if callable(shown.columns) else shown.columns
+    columns = _for(run, shown.columns)
     rows_of = _rows(run, shown.rows)
     found = [[_figure(run, one, levels) for levels in rows_of.values()] for one in columns]
     nothing = [{MISSING} | ({"1"} if one.to else set()) for one in columns]
     kept = [n for n, one in enumerate(columns) if {*found[n]} - nothing[n]]
-    corner = shown.corner(run) if callable(shown.corner) else shown.corner
     return Table(
-        [corner, *(columns[n].heading for n in kept)],
+        [_for(run, shown.corner), *(columns[n].heading for n in kept)],
         [[name, *(found[n][row] for n in kept)] for row, name in enumerate(rows_of)],
         shown.title,
     )
@@ -289,7 +297,7 @@ def _rows(
     at: Levels | None = None,
 ) -> Mapping[str, Levels]:
     """Return combinations of some factors by their words, or those that are named."""
-    given = of(run) if callable(of) else of
+    given = _for(run, of)
     if isinstance(given, Mapping):
         return given
     every = run.combinations(*([given] if isinstance(given, str) else given))
@@ -325,8 +333,8 @@ def _figure(run: Run, column: Column, levels: Levels) -> str:
 
 
 def _plots(run: Run) -> list[Plot]:
-    plots, found = run.story.page.plots, list[Plot | None]()
-    for shown in plots(run) if callable(plots) else plots:
+    found = list[Plot | None]()
+    for shown in _for(run, run.story.page.plots):
         if isinstance(shown, Lines):
             each = itertools.product(_each(run, shown.panels), shown.measures)
             found += [_lines(run, shown, *one) for one in each]
@@ -355,7 +363,7 @@ def _each(run: Run, of: Sequence[str] | Mapping[str, Sequence[Level]]) -> list[d
 
 def _named(run: Run, shown: Lines, panel: Levels, measure: str) -> dict[str, Curve]:
     told = [name for name in run.varying(shown.lines) if name not in panel]
-    at = shown.at(run) if callable(shown.at) else shown.at
+    at = _for(run, shown.at)
     named = {
         run.words({name: one[name] for name in told}): run.curve(
             shown.along, {**at, **one, **panel}, measure
@@ -463,50 +471,35 @@ def _percentiles(run: Run, shown: Percentiles) -> Plot:
 # --- what was published ---
 
 
-def published(
-    story: Story, summary: Summary
-) -> tuple[list[page.Finding], list[page.PublishedFigure]]:
-    """Return the findings that were published, judged, and the figures that they rest on.
+def published(story: Story, summary: Summary) -> tuple[list[page.Finding], list[list[str]]]:
+    """Return the findings that were published, judged, and rows of the figures beside ours.
 
     Of a run without cells these are the published ones alone, and inconclusive or not testable.
     """
-
-    def beside(part: Summary) -> list[page.PublishedFigure]:
+    found, rows = list[page.Finding](), list[list[str]]()
+    for name, part in page.parts(story.known, summary):
         run = Run(story, part)
-        return [_beside_one(run, one) for one in _given(run)]
+        beside = [(one, _beside(run, one)) for one in _for(run, story.page.beside)]
+        rows += [[page.named(what, name), *figures] for _, (what, *figures) in beside]
+        judged = [
+            *(finding(run, one) for one in _for(run, story.page.claims)),
+            *(page.Finding(*row, page.untestable(one.why)) for one, row in beside if one.why),
+            *story.page.findings(run),
+        ]
+        found += [replace(one, what=page.named(one.what, name)) for one in judged]
+    return found, rows
 
-    found = page.of_parts(story.known, summary, partial(_findings, story))
-    return found, page.of_parts(story.known, summary, beside)
 
-
-def _given(run: Run) -> list[Beside | page.PublishedFigure]:
-    given = run.story.page.beside
-    return [*(given(run) if callable(given) else given)]
-
-
-def _beside_one(run: Run, one: Beside | page.PublishedFigure) -> page.PublishedFigure:
-    if isinstance(one, page.PublishedFigure):
-        return one
+def _beside(run: Run, one: Beside) -> tuple[str, str, str]:
+    """Return what it is, their figure and ours; each with its ratio, where it has one."""
     place = run.story.place
     there = [*run.levels(place, one.at), (one.at or {}).get(place, "")] if place else [""]
     what = one.what.replace("{where}", run.words({place: there[0]})).replace("{hosts}", run.hosts)
-    gain = run.ratio(one.measure, one.at, one.of) if one.at and one.of else None
     own = one.ours if isinstance(one.ours, str) else one.ours(run, one.at or {})
     ours = own or run.text(one.measure, one.at)
-    return page.PublishedFigure(what, one.theirs, ours, one.ratio, gain)
-
-
-def _findings(story: Story, summary: Summary) -> list[page.Finding]:
-    run = Run(story, summary)
-    given = story.page.claims
-    claims = given(run) if callable(given) else given
-    known = [(_beside_one(run, one), one.why) for one in _given(run) if isinstance(one, Beside)]
-    return [
-        *(finding(run, one) for one in claims),
-        *(page.Finding(one.what, one.theirs, one.ours, page.untestable(why))
-          for one, why in known if why),
-        *story.page.findings(run),
-    ]  # fmt: skip
+    gain = run.ratio(one.measure, one.at, one.of) if one.at and one.of else None
+    times = f", {one.ratio:.2f} times" if one.ratio else ""
+    return what, f"{one.theirs}{times}", f"{ours}{f', {gain.text} times' if gain else ''}"
 
 
 def finding(run: Run, one: Claim) -> page.Finding:
@@ -555,12 +548,9 @@ def _tell(story: Story, summary: Summary) -> Told:
     run, shown = Run(story, summary), story.page
     if shown.tell:
         return shown.tell(summary)
-    given = shown.table
-    table = run.table(given) if isinstance(given, Grid | Ends | Knees) else given(run)
+    table = run.table(shown.table(run) if callable(shown.table) else shown.table)
     table = replace(table, rows=table.rows[:MOST_ROWS])
     marked = any(cell.endswith("?") for row in table.rows for cell in row[table.text_columns :])
-    reading = shown.reading(run) if callable(shown.reading) else shown.reading
-    claims = shown.claims(run) if callable(shown.claims) else shown.claims
     guest = all(isinstance(place, GuestPlace) for place in story.places.values())
     differs = " ".join(filter(None, (shown.differs, conditions.KERNEL_LAB * guest)))
     return Told(
@@ -572,8 +562,8 @@ def _tell(story: Story, summary: Summary) -> Told:
             *shown.more(run),
         ],
         reading=[
-            *reading,
-            *([page.RULE] if any(one.gain for one in claims) else []),
+            *_for(run, shown.reading),
+            *([page.RULE] if any(one.gain for one in _for(run, shown.claims)) else []),
             *([differs] if differs and not run.own else []),
         ],
     )

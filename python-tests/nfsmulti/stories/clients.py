@@ -171,7 +171,7 @@ STORY = Story(
         },
         headline=headline,
         caveats=caveats,
-        table=lambda run: run.table(Grid(rows, recovery.columns(run) or _COLUMNS)),
+        table=lambda run: Grid(rows, recovery.columns(run) or _COLUMNS),
         plots=lambda run: [] if recovery.columns(run) else [_LINES],
         more=lambda run: recovery.sections(run, rows(run)),
         reading=[

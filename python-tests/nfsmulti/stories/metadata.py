@@ -201,7 +201,7 @@ STORY = Story(
     page=Page(
         about=__doc__,
         headline=headline,
-        table=lambda run: run.table(tables(run)[0]),
+        table=lambda run: tables(run)[0],
         more=lambda run: [
             Section("Beside fio's own engines on a kernel mount", tables=[run.table(one)])
             for one in tables(run)[1:]

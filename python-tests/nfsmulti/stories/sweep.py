@@ -14,7 +14,6 @@ often.
 
 from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.report import effects
-from nfsmulti.report.story import of_parts
 from nfsmulti.scenario import CellSpec
 from nfsmulti.story import At, Factor, Levels, Page, Story
 
@@ -48,7 +47,7 @@ STORY = Story(
         about=__doc__,
         any_factors=True,
         tell=effects.tell,
-        beside=lambda run: of_parts([*run.story.factors], run.summary, effects.beside),
+        beside=effects.beside,
         findings=lambda run: effects.findings(run.summary),
     ),
     places={"1gbit": LabConfig(addresses=1, limits=Limits(link="1gbit"))},
