@@ -315,8 +315,8 @@ class Story:
     of which some may have those of `of_some`, too. A level that it gives itself is what pages call
     it. The factor `place` says where. A factor `version` varies as was chosen, `transport` too;
     such a story runs in the guest where it takes a kernel. `twin` returns the same cell on kernel
-    mounts, for --mounts. On a user's pool `without_urls` says why nothing
-    runs there without URLs, and `left_out` what else does not.
+    mounts, for --mounts. Of a user's pool `urls_alone` says why directories are of no use, and
+    `left_out` what else does not run.
     """
 
     name: str
@@ -328,7 +328,7 @@ class Story:
     job: Callable[[At], CellSpec] | None = None
     combinations: Callable[[At], Iterable[Levels]] = At.every
     twin: Callable[[CellSpec, At], CellSpec | None] | None = None
-    without_urls: str = ""
+    urls_alone: str = ""
     left_out: Callable[[At], Sequence[str]] = lambda _: ()
     repeats: int = 3
     quick_repeats: int = 3  # the fewest that give an interval
@@ -351,9 +351,10 @@ class Story:
 
     def own_cells(self, scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
         """Return what is run on a user's pool, and in a line each what is not."""
-        if self.without_urls and not pool.urls:
-            return [], [self.without_urls]
+        if self.urls_alone and not pool.urls:
+            return [], [f"{self.name} needs URLs in the pool: {self.urls_alone}"]
         found, said = self._cells(scale, OWN, pool), [*self.left_out(At({}, scale, OWN, pool))]
+        said += [f"directories: {self.urls_alone}"] * bool(self.urls_alone and pool.mounts)
         alone = any(cell.client == "mount" for cell in found)
         one_url = alone and pool.urls > 1 and all(cell.paths == 1 for cell in found)
         return found, said + [_ONE_URL] * one_url

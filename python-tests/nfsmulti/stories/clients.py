@@ -190,5 +190,5 @@ STORY = Story(
     },
     combinations=_combinations,
     job=job,
-    without_urls="clients needs URLs in the pool: a mount is one client, the kernel's",
+    urls_alone="a mount is one client, the kernel's",
 )

@@ -132,8 +132,7 @@ STORY = Story(
     combinations=combinations,
     job=job,
     twin=_mounted,
-    without_urls="connections need URLs in the pool: a directory has those of its mount",
-    left_out=lambda at: ["directories: theirs are those of their mounts"] * bool(at.pool.mounts),
+    urls_alone="a directory has the connections of its mount",
     repeats=5,
     quick_repeats=5,
 )

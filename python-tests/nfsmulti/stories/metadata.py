@@ -230,6 +230,5 @@ STORY = Story(
     },
     combinations=_combinations,
     job=job,
-    without_urls="metadata operations need URLs in the pool",
-    left_out=lambda at: ["directories: the operations go to URLs alone"] * bool(at.pool.mounts),
+    urls_alone="its operations do not go over a mount",
 )  # fmt: skip

@@ -48,6 +48,6 @@ STORY = Story(
         "kib": Factor([4, 16, 64, 256, 1024], quick=[4, 64, 1024]),
     },
     job=job,
-    without_urls="readsize needs URLs in the pool: a mount has the rsize that it was mounted with",
+    urls_alone="a mount has the rsize that it was mounted with",
     repeats=5,
 )

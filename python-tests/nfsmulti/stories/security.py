@@ -204,7 +204,6 @@ STORY = Story(
     },
     job=job,
     twin=_mounted,
-    without_urls="security needs URLs in the pool: a directory has that of its mount",
-    left_out=lambda at: ["directories: theirs is that of their mounts"] * bool(at.pool.mounts),
+    urls_alone="a directory has the security of its mount",
     repeats=5,
 )  # fmt: skip

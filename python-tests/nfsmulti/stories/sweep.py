@@ -68,5 +68,5 @@ STORY = Story(
     },
     combinations=combinations,
     job=job,
-    without_urls="a kernel mount has the options it was mounted with: give a pool of URLs",
+    urls_alone="a mount has the options that it was mounted with",
 )
