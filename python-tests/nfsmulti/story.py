@@ -216,10 +216,9 @@ class Bars:
 
 @dataclass(frozen=True)
 class Percentiles:
-    """A plot of the percentiles of latency: a line for each level of a factor, or each named."""
+    """A plot of percentiles of reads: a line for each level of a factor, or each named."""
 
     factor: str | Callable[[Run], Mapping[str, Levels]]
-    ways: Sequence[str]
     percents: Sequence[float] = (50, 95, 99, 99.9)
 
 

@@ -120,11 +120,6 @@ def levels(cells: Iterable[Cell], factor: str) -> list[Factor]:
     return found
 
 
-def counts(cells: Iterable[Cell], factor: str) -> list[int]:
-    """Return the values of a factor that counts something, by size."""
-    return sorted({int(cell.factors[factor]) for cell in cells if factor in cell.factors})
-
-
 def sample(cells: Iterable[Cell], measure: Take) -> Sample | None:
     """Take each cell; those that lack the figure, or are not done, are left out."""
     values = (measure(cell) for cell in cells if cell.status == "done")

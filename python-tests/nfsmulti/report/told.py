@@ -153,7 +153,7 @@ class Run:
 
     def counts(self, factor: str, at: Levels | None = None) -> list[int]:
         """Return the levels of a factor that counts something, by size."""
-        return cells.counts(self.at(at or {}), factor)
+        return sorted(int(level) for level in cells.levels(self.at(at or {}), factor))
 
     def combinations(self, *factors: str) -> list[dict[str, Level]]:
         """Return each combination of some factors that was measured, in this order."""
@@ -452,7 +452,7 @@ def _percentiles(run: Run, shown: Percentiles) -> Plot:
         name: [
             (float(place), Sample((us / 1000,)))
             for place, percent in enumerate(shown.percents)
-            if (us := cells.told_us(there, percent, *shown.ways))
+            if (us := cells.told_us(there, percent, "read"))
         ]
         for name, at in _rows(run, shown.factor).items()
         if (there := run.at(at))
@@ -503,28 +503,11 @@ def _beside(run: Run, one: Beside) -> tuple[str, str, str]:
 
 
 def finding(run: Run, one: Claim) -> page.Finding:
-    """Judge a claim."""
-    if one.each:
-        return _of_each(run, one)
-    if one.why:
-        ours = run.text(one.measure, one.over)
-        return page.Finding(one.what, one.said, ours, page.untestable(one.why))
-    gain = run.ratio(one.measure, one.over, one.under) if one.over and one.under else None
-    ours = f"{gain.text} times" if gain else MISSING
-    return page.Finding(one.what, one.said, ours, _judged(run, one, gain))
-
-
-def _judged(run: Run, one: Claim, gain: Ratio | None) -> page.Judged:
-    if one.gain:
-        allowed = conditions.allowed(run.summary, one.place)
-        return page.judge(gain, one.gain, allowed and min(allowed, one.most))
-    return page.beyond(gain, one.above or one.below, below=bool(one.below))
-
-
-def _of_each(run: Run, one: Claim) -> page.Finding:
-    """Judge by the ratios that were measured; name the one that decides where they differ."""
-    found = {name: gain for name, sides in one.each.items()
-             if (gain := run.ratio(one.measure, *sides))}  # fmt: skip
+    """Judge a claim by its ratios that were measured; name the one that decides if they differ."""
+    sides: Mapping[str, tuple[Levels | None, Levels | None]]
+    sides = one.each or {"": (one.over, one.under)}
+    found = {name: gain for name, (over, under) in sides.items()
+             if over and under and (gain := run.ratio(one.measure, over, under))}  # fmt: skip
     every = {name: _judged(run, one, gain) for name, gain in found.items()}
     judged = page.weakest([*every.values()]) if every else _judged(run, one, None)
     if every and one.why:
@@ -532,8 +515,15 @@ def _of_each(run: Run, one: Claim) -> page.Finding:
     elif len({each.why for each in every.values()}) > 1:
         deciding = next(name for name, each in every.items() if each is judged)
         judged = replace(judged, why=f"{deciding}: {judged.why}")
-    ours = ", ".join(f"{name} {gain.text}" for name, gain in found.items())
-    return page.Finding(one.what, one.said, ours or MISSING, judged)
+    told = [f"{name} {gain.text}" if name else f"{gain.text} times" for name, gain in found.items()]
+    return page.Finding(one.what, one.said, ", ".join(told) or MISSING, judged)
+
+
+def _judged(run: Run, one: Claim, gain: Ratio | None) -> page.Judged:
+    if one.gain:
+        allowed = conditions.allowed(run.summary, one.place)
+        return page.judge(gain, one.gain, allowed and min(allowed, one.most))
+    return page.beyond(gain, one.above or one.below, below=bool(one.below))
 
 
 # --- all of it ---

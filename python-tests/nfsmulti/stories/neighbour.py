@@ -159,7 +159,7 @@ PAGE = Page(
     table=Grid(rows, columns, "readers"),
     caveats=lambda run: loads.fell_behind(run.summary.done) if rows(run) else [],
     plots=[
-        Percentiles(lines, ["read"], (50, 99, 99.9, 99.99)),
+        Percentiles(lines, (50, 99, 99.9, 99.99)),
         Bars(lambda run: run.rows(*run.further),
              [Column(where, "p99 wait ms", {"workload": f"readers{end}"}, whole=True)
               for end, where in WHERE.items()]),

@@ -154,7 +154,7 @@ PAGE = Page(
     ] * any("rdma" in str(one) for one in run.levels("transport")),
     plots=[
         Bars("transport", [Column("bandwidth", "MB/s")]),
-        Percentiles("transport", ["read"]),
+        Percentiles("transport"),
         Bars("transport", [Column("fio's jobs", "jobs CPU µs/op"),
                            Column("machine", "machine CPU µs/op")]),
     ],
