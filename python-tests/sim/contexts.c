@@ -83,7 +83,7 @@ static bool has_ended(const struct context *context)
 
 /* --- headers --- */
 
-static uint64_t get_handle(struct xdr_in *in)
+static uint64_t get_context_handle(struct xdr_in *in)
 {
 	return xdr_get_u32(in) == sizeof(uint64_t) ? xdr_get_u64(in) : 0;
 }
@@ -100,7 +100,7 @@ static bool read_credential(struct xdr_in *in, struct credential *credential)
 	credential->procedure = (enum procedure)xdr_get_u32(in);
 	credential->number = xdr_get_u32(in);
 	credential->service = xdr_get_u32(in);
-	credential->handle = get_handle(in);
+	credential->handle = get_context_handle(in);
 	return true;
 }
 

@@ -337,6 +337,25 @@ static bool moves_data(uint32_t procedure)
 	return procedure == NFS3_READ || procedure == NFS3_WRITE || procedure == NFS3_COMMIT;
 }
 
+void server_decide(struct front *front, uint32_t number, struct xdr_in in, object_t file)
+{
+	struct arguments *asked = &front->asked;
+	struct scenario_call *call = &front->came;
+
+	read_arguments(asked, call->version, number, file, &in);
+	call->procedure = number;
+	call->file = namespace_file(asked->file);
+	call->offset = asked->offset;
+	call->count = asked->count;
+	call->stable = asked->stable;
+	call->claim = asked->claim;
+	call->session = (uint32_t)asked->session;
+	call->sequence = asked->sequence;
+	call->slot = asked->slot;
+	front->operation = (struct scenario_fate){0};
+	front->logged = scenario_received(call, &front->operation);
+}
+
 /* The call does not count as received. */
 static bool is_lost(const struct scenario_fate *fate)
 {
@@ -345,19 +364,8 @@ static bool is_lost(const struct scenario_fate *fate)
 
 static void decide3(struct front *front, struct xdr_in in)
 {
-	struct scenario_call *came = &front->came;
-	object_t file;
-
-	if (moves_data(came->procedure)) {
-		if (!get_handle(&in, &file))
-			came->file = namespace_file(file);
-		came->offset = xdr_get_u64(&in);
-		came->count = xdr_get_u32(&in);
-	}
-	if (came->procedure == NFS3_WRITE)
-		came->stable = xdr_get_u32(&in);
-	front->logged = scenario_received(came, &front->fate);
-	front->operation = front->fate;
+	server_decide(front, front->rpc.procedure, in, NO_FILE);
+	front->fate = front->operation;
 	if (front->logged)
 		front->logged->status = front->fate.status;
 }

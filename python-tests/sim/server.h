@@ -13,6 +13,7 @@
 
 #include "contexts.h"
 #include "core/clients.h"
+#include "core/files.h"
 #include "network.h"
 #include "scenario.h"
 
@@ -67,10 +68,11 @@ struct front {
 	uint32_t sum;		/* of the call; by Kerberos: of its arguments, xor its procedure */
 	struct xdr_in call, in; /* from its xid on; its arguments, as far as they are not read */
 	struct xdr_out out;
-	struct scenario_call came;	/* as far as it is the same for each operation */
+	struct arguments asked;
+	struct scenario_call came;	/* what is under way: the call, or its operation */
 	struct scenario_call *logged;	/* it, or its last operation, or NULL */
 	struct scenario_fate fate;	/* of the message */
-	struct scenario_fate operation; /* of what is under way: the call, or its operation */
+	struct scenario_fate operation; /* of what is under way */
 
 	/* NFSv4.1's */
 	struct slot *slot;	    /* that the call came over, or NULL */
@@ -95,6 +97,8 @@ void server_divide(uint32_t files, uint32_t size);
 uint32_t server_place(uint32_t file);
 /* It loses what is not durable. */
 void server_forget(void);
+/* The scenario decides the fate of a call, or of an operation, whose arguments begin at `in`. */
+void server_decide(struct front *front, uint32_t number, struct xdr_in in, uint64_t file);
 /* By chance: the call is to be sent again later. */
 bool server_delays(void);
 /* From now on nothing fails any more, and answers are fast; a server that is down comes up. */

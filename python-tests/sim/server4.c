@@ -151,62 +151,13 @@ static bool is_delayed(enum nfs4_operation operation)
 	}
 }
 
-/* An OPEN's claim (18.16), behind its owner and what is to be made. */
-static uint32_t claim_of(struct xdr_in in)
-{
-	xdr_skip(&in, 3 * 4 + 8);
-	xdr_skip(&in, xdr_get_u32(&in));
-	if (xdr_get_u32(&in)) {
-		xdr_get_u32(&in);
-		xdr_skip(&in, 4 * xdr_get_u32(&in));
-		xdr_skip(&in, xdr_get_u32(&in));
-	}
-	return xdr_get_u32(&in);
-}
-
-static void read_sequence(struct scenario_call *call, struct xdr_in in)
-{
-	xdr_skip(&in, 2 * 4 + 4); /* the id up to the lower half of the session's number */
-	call->session = xdr_get_u32(&in);
-	call->sequence = xdr_get_u32(&in);
-	call->slot = xdr_get_u32(&in);
-}
-
-static void read_transfer(struct scenario_call *call, struct xdr_in in)
+/* A READ or WRITE is by an open's stateid, which comes first. */
+static void judge_stateid(const struct front *front, const struct xdr_in *in)
 {
 	static const uint8_t special[NFS4_STATEID];
 
-	if (call->procedure != NFS4_COMMIT && !memcmp(in.at, special, sizeof(special)))
-		world_violated("client %u sends no open's stateid", call->client);
-	if (call->procedure != NFS4_COMMIT)
-		xdr_skip(&in, NFS4_STATEID);
-	call->offset = xdr_get_u64(&in);
-	if (call->procedure == NFS4_WRITE)
-		call->stable = xdr_get_u32(&in);
-	call->count = xdr_get_u32(&in);
-}
-
-/* The operation's fate; where that is about the message, it is the whole compound's. */
-static void decide(struct front *front, enum nfs4_operation operation, struct xdr_in in,
-		   object_t file)
-{
-	struct scenario_fate *fate = &front->operation;
-	struct scenario_call call;
-
-	front->came.procedure = operation;
-	if (operation == NFS4_SEQUENCE)
-		read_sequence(&front->came, in);
-	call = front->came;
-	call.file = namespace_file(file);
-	if (operation == NFS4_READ || operation == NFS4_WRITE || operation == NFS4_COMMIT)
-		read_transfer(&call, in);
-	if (operation == NFS4_OPEN)
-		call.claim = claim_of(in);
-	*fate = (struct scenario_fate){0};
-	front->logged = scenario_received(&call, fate);
-	if (fate->unheard || fate->restarts || fate->mute || fate->delay || fate->end ||
-	    fate->fragment)
-		front->fate = *fate;
+	if (!memcmp(in->at, special, sizeof(special)))
+		world_violated("client %u sends no open's stateid", front->came.client);
 }
 
 /* A CREATE_SESSION has the number of the one before it: it gives the same session. */
@@ -220,8 +171,15 @@ static void repeat_session(struct xdr_in *in)
 uint32_t front_begin(struct nfs_call *call, enum nfs4_operation operation, uint64_t file)
 {
 	struct front *front = call->front;
+	const struct scenario_fate *fate = &front->operation;
 
-	decide(front, operation, *call->in, file);
+	if (operation == NFS4_READ || operation == NFS4_WRITE)
+		judge_stateid(front, call->in);
+	server_decide(front, operation, *call->in, file);
+	/* What is about the message is the whole compound's. */
+	if (fate->unheard || fate->restarts || fate->mute || fate->delay || fate->end ||
+	    fate->fragment)
+		front->fate = *fate;
 	if (front->operation.unheard || front->operation.restarts) { /* nor has SEQUENCE come */
 		if (front->taken)
 			*front->taken = front->before;

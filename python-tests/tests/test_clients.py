@@ -406,7 +406,7 @@ def test_a_lost_connection_does_not_end_a_job_that_opens_its_file_again(clients:
     assert {one for one in destroyed if one[0] in sessions} <= bound
 
 
-def _over(outcome: Outcome, operation: Nfs4) -> set[tuple[bytes, int]]:
+def _over(outcome: Outcome, operation: Nfs4) -> set[tuple[int, int]]:
     """Return the sessions of an operation's calls, and the connections that they came over."""
     return {(call.session, call.connection) for call in outcome.calls(operation)}
 

@@ -278,7 +278,7 @@ def test_what_a_jobs_connections_share(ran: Outcome) -> None:
 @pytest.mark.parametrize("trunking", ["session", "clientid"])
 def test_a_server_that_ties_opens_to_a_session(job: Run, trunking: str) -> None:
     """Names have one of their own: opened again over that for data, a file can be used there."""
-    opened = dict[str, bytes]()
+    opened = dict[str, int]()
 
     def hook(call: Call) -> Answer | None:
         if call.procedure is Nfs4.OPEN:

@@ -23,9 +23,13 @@ struct limits {
 	uint32_t lease;		/* seconds */
 	const uint8_t *flavors; /* SECINFO's results */
 	uint32_t flavors_length;
-	bool terse;	   /* is silent of which attributes were set */
-	bool closes_apart; /* CLOSE does not take the current stateid */
-	bool goes_on;	   /* a compound goes on behind an operation that failed */
+	bool terse;	       /* is silent of which attributes were set */
+	bool closes_apart;     /* CLOSE does not take the current stateid */
+	bool goes_on;	       /* a compound goes on behind an operation that failed */
+	bool zero_id;	       /* the client that came last has the ID 0 */
+	uint32_t target;       /* slots of a session that are to be used; 0: all */
+	uint32_t next_session; /* 1 + EXCHANGE_ID's sequence once confirmed; 0: the next */
+	uint32_t request_max, response_max; /* bytes that a session takes; 0: as asked for */
 };
 
 struct nfs_call {

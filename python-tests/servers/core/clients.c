@@ -103,6 +103,16 @@ static uint64_t random_below(const struct clients *clients, uint64_t below)
 
 /* --- clients --- */
 
+/* That of a client which was told 0. */
+static uint64_t known_id(const struct nfs_call *call, uint64_t id)
+{
+	const struct clients *clients = call->clients;
+
+	return call->limits->zero_id && !id && clients->client_count
+		       ? clients->all[clients->client_count - 1].id
+		       : id;
+}
+
 /* An ID ends with its client's place. NULL: no client that is kept has it. */
 static struct client *find_client(struct clients *clients, uint64_t id)
 {
@@ -150,6 +160,7 @@ struct exchanged clients_exchange(struct nfs_call *call, struct xdr_in owner)
 	struct clients *clients = call->clients;
 	const uint64_t instance = (uint64_t)clients->instance << 32;
 	struct client *client;
+	uint32_t sequence;
 	uint64_t verifier;
 
 	if (!clients->keeps)
@@ -165,7 +176,11 @@ struct exchanged clients_exchange(struct nfs_call *call, struct xdr_in owner)
 		client->sequence = 1 + (uint32_t)random_below(clients, 1000);
 	}
 	front_uses(call, client);
-	return (struct exchanged){client->id, client->sequence, client->confirmed};
+	sequence = client->sequence;
+	if (client->confirmed && call->limits->next_session)
+		sequence = call->limits->next_session - 1;
+	return (struct exchanged){call->limits->zero_id ? 0 : client->id, sequence,
+				  client->confirmed};
 }
 
 /* RFC 8881, 18.50.3: not while it has sessions or opens. */
@@ -174,6 +189,7 @@ uint32_t clients_destroy(struct nfs_call *call, uint64_t id)
 	struct clients *clients = call->clients;
 	bool any = false;
 
+	id = known_id(call, id);
 	if (!is_known(call, id))
 		return NFS4ERR_STALE_CLIENTID;
 	pthread_mutex_lock(&clients->lock);
@@ -241,6 +257,7 @@ static struct session *new_session(struct clients *clients, uint64_t client, uin
 	memset(session->bound, 0, sizeof(session->bound));
 	for (uint32_t i = 0; i < slots; i++)
 		session->slot[i] = (struct slot){.results = session->slot[i].results};
+	session->granted = slots;
 	atomic_store(&session->slots, slots);
 	atomic_store(&session->target, slots);
 	atomic_store(&session->number, ++clients->sessions_made);
@@ -267,23 +284,36 @@ static struct session *create_session(struct clients *clients, uint64_t id, uint
 }
 
 uint32_t clients_create_session(struct nfs_call *call, uint64_t client, uint32_t sequence,
-				uint32_t *slots, struct session_id *id)
+				struct channel *channel, struct session_id *id)
 {
 	struct clients *clients = call->clients;
 	struct session *session;
 
+	client = known_id(call, client);
 	if (!is_known(call, client))
 		return NFS4ERR_STALE_CLIENTID;
 	pthread_mutex_lock(&clients->lock);
-	session = create_session(clients, client, sequence, *slots);
+	session = create_session(clients, client, sequence, channel->slots);
 	if (session) {
 		bind_to(session, call->connection);
-		*slots = session->slots;
+		channel->slots = session->slots;
+		session->request_max = channel->request_max;
+		session->response_max = channel->response_max;
 		*id = (struct session_id){clients->instance,
 					  (uint32_t)(session - clients->sessions), session->number};
 	}
 	pthread_mutex_unlock(&clients->lock);
 	return session ? NFS4_OK : NFS4ERR_SEQ_MISORDERED;
+}
+
+void clients_refuse_session(struct nfs_call *call, uint64_t id)
+{
+	struct client *client = find_client(call->clients, known_id(call, id));
+
+	if (!client)
+		return;
+	client->sequence++;
+	client->created = NULL;
 }
 
 uint32_t clients_bind_session(struct nfs_call *call, struct session_id id)
@@ -359,6 +389,9 @@ static __attribute__((noinline)) uint32_t take_and_keep(struct nfs_call *call,
 		return take_again(call, slot, in, sequence);
 	if (sequence->sequence != slot->sequence + 1)
 		return NFS4ERR_SEQ_MISORDERED;
+	if (in->end - in->at > session->request_max)
+		return NFS4ERR_REQ_TOO_BIG;
+	sequence->response_max = session->response_max;
 	slot->results = slot->results ?: malloc(CLIENTS_REPLY_MAX);
 	if (!slot->results)
 		abort();

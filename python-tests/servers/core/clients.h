@@ -36,7 +36,9 @@ struct session {
 	_Atomic uint64_t number; /* never given out again; 0: none */
 	uint64_t client;
 	_Atomic uint32_t slots, target; /* there are, and are to be used */
-	uint32_t bound[CLIENTS_BOUND];	/* the latest connections that are */
+	uint32_t granted;		/* slots, at first */
+	uint32_t request_max, response_max;
+	uint32_t bound[CLIENTS_BOUND]; /* the latest connections that are */
 	uint32_t bindings;
 	struct slot *slot;
 };
@@ -131,9 +133,14 @@ struct session_id {
 	uint32_t instance, index;
 	uint64_t number;
 };
-/* *slots: as asked for, and then as granted. */
+/* As asked for, and then as granted; bytes of a message. */
+struct channel {
+	uint32_t padding, request_max, response_max, kept_max, operations, slots;
+};
 uint32_t clients_create_session(struct nfs_call *call, uint64_t client, uint32_t sequence,
-				uint32_t *slots, struct session_id *id);
+				struct channel *channel, struct session_id *id);
+/* It fails, though it counts. */
+void clients_refuse_session(struct nfs_call *call, uint64_t client);
 uint32_t clients_bind_session(struct nfs_call *call, struct session_id id);
 uint32_t clients_destroy_session(struct nfs_call *call, struct session_id id);
 
@@ -142,6 +149,7 @@ struct sequence {
 	uint32_t sequence, slot;
 	bool keep;		/* the reply */
 	uint32_t slots, target; /* there are, and are to be used */
+	uint32_t response_max;	/* where replies are kept */
 	const uint8_t *kept;	/* the call has come again: these are its results; or NULL */
 	uint32_t kept_length;	/* bytes */
 };

@@ -36,6 +36,8 @@ struct file_attributes {
 	uint64_t size, file_system;
 };
 
+#define NO_FILE UINT64_MAX
+
 /* A file is a number, 0 the root. STALE: the handle is none of a file that is there. */
 FILES(uint32_t, files_find)(const uint8_t *handle, uint32_t length, uint64_t *file);
 void files_put_handle(struct xdr_out *out, uint64_t file);
@@ -49,6 +51,30 @@ FILES(uint32_t, files_make)
 FILES(uint32_t, files_remove)(uint64_t directory, struct name name);
 FILES(uint32_t, files_rename)(uint64_t from, struct name name, uint64_t to, struct name other);
 FILES(uint32_t, files_link)(uint64_t file, uint64_t directory, struct name name);
+
+/*
+ * --- what a procedure of NFSv3, or an operation of NFSv4.1, asks for, as far as fronts look at it
+ * (arguments.c) ---
+ */
+
+struct arguments {
+	uint64_t file; /* by its handle, else the current one */
+	bool stale;    /* there is none of that handle */
+	struct name name;
+	uint64_t offset; /* READDIR: the cookie */
+	uint32_t count;	 /* READDIR: the bytes of results that the caller takes */
+	uint32_t stable; /* enum io_stable */
+	uint32_t claim;	 /* OPEN: enum nfs4_claim */
+	uint64_t wanted; /* GETATTR: bit N is attribute N */
+
+	/* SEQUENCE's, also for the operations behind it. */
+	uint64_t session; /* its number */
+	uint32_t sequence, slot, highest;
+};
+
+/* `file`: the current one, of NFSv4.1. in->bad: these are no arguments. */
+void read_arguments(struct arguments *arguments, uint32_t version, uint32_t number, uint64_t file,
+		    struct xdr_in *in);
 
 /* Names from number `first` on, as many as the front likes; its cookies may be odd. */
 enum { PAGE_NAMES = 16 };
@@ -77,6 +103,21 @@ static inline uint32_t get_name(struct xdr_in *in, struct name *name)
 	name->length = xdr_get_u32(in);
 	name->bytes = (const char *)xdr_skip(in, name->length);
 	return name->bytes && name->length && name->length <= FILE_NAME_MAX ? 0 : STATUS_INVAL;
+}
+
+/* A set of attributes is a number, whose bit N is attribute N; those from 64 on are forgotten. */
+static inline uint64_t get_attributes(struct xdr_in *in)
+{
+	uint32_t words = xdr_get_u32(in);
+	uint64_t set = 0;
+
+	for (uint32_t i = 0; i < words && !in->bad; i++) {
+		uint64_t word = xdr_get_u32(in);
+
+		if (i < 2)
+			set |= word << 32 * i;
+	}
+	return set;
 }
 
 /* READDIR's cookie and verifier; the page that is behind them. */

@@ -4,8 +4,8 @@
 #include "core/nfs4.h"
 #include "core/clients.h"
 #include "core/files.h"
+#include "util.h"
 
-static const uint64_t NO_FILE = UINT64_MAX;
 enum { TAG_MAX = 64, RESULT_MAX = 192 };
 
 struct compound {
@@ -14,6 +14,8 @@ struct compound {
 	struct xdr_out *out;
 	uint64_t file, saved;	/* file handles; NO_FILE: none */
 	struct stateid stateid; /* the current one; zeros: none */
+	const uint8_t *begin;	/* of the results */
+	uint32_t response_max;	/* bytes of all results; 0: any number */
 	const uint8_t *kept;	/* the results of this call's earlier reply; or NULL */
 	uint32_t kept_length;
 };
@@ -28,21 +30,6 @@ uint64_t attributes_all(void)
 	       attribute(NFS4_ATTR_LEASE_TIME) | attribute(NFS4_ATTR_FILEID) |
 	       attribute(NFS4_ATTR_MAXREAD) | attribute(NFS4_ATTR_MAXWRITE) |
 	       attribute(NFS4_ATTR_MODE);
-}
-
-/* Attributes from 64 on are forgotten. */
-static uint64_t attributes_get_set(struct xdr_in *in)
-{
-	uint32_t words = xdr_get_u32(in);
-	uint64_t set = 0;
-
-	for (uint32_t i = 0; i < words && !in->bad; i++) {
-		uint64_t word = xdr_get_u32(in);
-
-		if (i < 2)
-			set |= word << 32 * i;
-	}
-	return set;
 }
 
 static void attributes_put_set(struct xdr_out *out, uint64_t set)
@@ -106,7 +93,7 @@ static uint32_t attributes_get(struct xdr_in *in, uint64_t *set, uint64_t *size)
 	struct xdr_in values;
 	uint32_t length;
 
-	*set = attributes_get_set(in);
+	*set = get_attributes(in);
 	length = xdr_get_u32(in);
 	values = *in;
 	xdr_skip(in, length);
@@ -166,42 +153,55 @@ static uint32_t do_exchange_id(struct compound *compound)
 	return NFS4_OK;
 }
 
-/* All as asked for, except for the number of slots, which is written through *slots. */
-static uint32_t copy_channel(struct xdr_in *in, struct xdr_out *out, struct xdr_out *slots_at)
+static struct channel get_channel(struct xdr_in *in)
 {
-	enum { BEFORE_SLOTS = 5 }; /* padding, three sizes, operations */
-	uint32_t slots;
+	struct channel channel;
 
-	for (int i = 0; i < BEFORE_SLOTS; i++)
-		xdr_put_u32(out, xdr_get_u32(in));
-	*slots_at = *out;
-	slots = xdr_get_u32(in);
-	xdr_put_u32(out, slots);
+	channel.padding = xdr_get_u32(in);
+	channel.request_max = xdr_get_u32(in);
+	channel.response_max = xdr_get_u32(in);
+	channel.kept_max = xdr_get_u32(in);
+	channel.operations = xdr_get_u32(in);
+	channel.slots = xdr_get_u32(in);
 	xdr_skip(in, 4 * xdr_get_u32(in)); /* RDMA's depth */
+	return channel;
+}
+
+static void put_channel(struct xdr_out *out, struct channel channel)
+{
+	xdr_put_u32(out, channel.padding);
+	xdr_put_u32(out, channel.request_max);
+	xdr_put_u32(out, channel.response_max);
+	xdr_put_u32(out, channel.kept_max);
+	xdr_put_u32(out, channel.operations);
+	xdr_put_u32(out, channel.slots);
 	xdr_put_u32(out, 0);
-	return slots;
 }
 
 static uint32_t do_create_session(struct compound *compound)
 {
+	const struct limits *limits = compound->call->limits;
 	struct xdr_in *in = compound->in;
-	struct xdr_out *out = compound->out, id_at = *out, slots_at, unused;
+	struct xdr_out *out = compound->out;
 	uint64_t client = xdr_get_u64(in);
-	uint32_t sequence = xdr_get_u32(in), slots, status;
+	uint32_t sequence = xdr_get_u32(in), status;
+	struct channel fore, back;
 	struct session_id id = {0};
 
-	put_session_id(out, id);
-	xdr_put_u32(out, sequence);
-	xdr_get_u32(in);
-	xdr_put_u32(out, 0); /* flags: no back channel, nothing outlives the server */
-	slots = copy_channel(in, out, &slots_at);
-	copy_channel(in, out, &unused);
+	xdr_get_u32(in); /* flags */
+	fore = get_channel(in);
+	back = get_channel(in);
 	if (in->bad)
 		return NFS4ERR_STALE_CLIENTID;
 	in->at = in->end; /* the back channel's program and credentials */
-	status = clients_create_session(compound->call, client, sequence, &slots, &id);
-	put_session_id(&id_at, id);
-	xdr_put_u32(&slots_at, slots);
+	fore.request_max = min_of(fore.request_max, limits->request_max ?: UINT32_MAX);
+	fore.response_max = min_of(fore.response_max, limits->response_max ?: UINT32_MAX);
+	status = clients_create_session(compound->call, client, sequence, &fore, &id);
+	put_session_id(out, id);
+	xdr_put_u32(out, sequence);
+	xdr_put_u32(out, 0); /* flags: no back channel, nothing outlives the server */
+	put_channel(out, fore);
+	put_channel(out, back);
 	return status;
 }
 
@@ -248,6 +248,7 @@ static uint32_t do_sequence(struct compound *compound)
 	status = clients_sequence(compound->call, &begin, &sequence);
 	compound->kept = sequence.kept;
 	compound->kept_length = sequence.kept_length;
+	compound->response_max = sequence.response_max;
 	words[HIGHEST_SLOT] = htobe32(sequence.slots - 1);
 	words[TARGET] = htobe32(sequence.target - 1);
 	xdr_put_fixed(compound->out, words, sizeof(words)); /* nothing was lost or revoked */
@@ -388,12 +389,15 @@ static uint32_t do_readdir(struct compound *compound)
 	struct xdr_in *in = compound->in;
 	struct xdr_out *out = compound->out;
 	struct name_page page;
-	uint32_t status = get_page(in, compound->file, &page);
+	uint32_t status = get_page(in, compound->file, &page), count;
 
-	xdr_skip(in, 2 * 4); /* how many bytes */
-	attributes_get_set(in);
+	xdr_get_u32(in); /* how many bytes of names and cookies */
+	count = xdr_get_u32(in);
+	get_attributes(in);
 	if (status || in->bad)
 		return status;
+	if (compound->response_max && count > compound->response_max)
+		return NFS4ERR_REP_TOO_BIG; /* one may be */
 	xdr_put_u64(out, page.verifier);
 	for (uint32_t i = 0; i < page.count; i++) {
 		xdr_put_u32(out, true);
@@ -420,7 +424,7 @@ static uint32_t do_access(struct compound *compound)
 
 static uint32_t do_get_attributes(struct compound *compound)
 {
-	attributes_put(compound->call, compound->file, attributes_get_set(compound->in));
+	attributes_put(compound->call, compound->file, get_attributes(compound->in));
 	return NFS4_OK;
 }
 
@@ -699,6 +703,14 @@ static uint32_t check(const struct compound *compound, uint32_t operation, uint3
 	return rule & WITH_DATA && index + 1 < count ? NFS4ERR_NOTSUPP : NFS4_OK;
 }
 
+static uint32_t check_size(const struct compound *compound)
+{
+	ptrdiff_t length = compound->out->at - compound->begin + compound->call->data_length;
+
+	return compound->response_max && length > compound->response_max ? NFS4ERR_REP_TOO_BIG
+									 : NFS4_OK;
+}
+
 /* Reads the operation number `index` of `count`, and writes its result. */
 static uint32_t answer_operation(struct compound *compound, uint32_t index, uint32_t count)
 {
@@ -720,8 +732,10 @@ static uint32_t answer_operation(struct compound *compound, uint32_t index, uint
 	status = status ?: operations[operation].serve(compound);
 	if (compound->in->bad)
 		return status;
+	status = status ?: check_size(compound);
 	if (status) {
 		*out = status_at;
+		compound->call->data_length = 0;
 		xdr_put_u32(out, status);
 		if (operation == NFS4_SETATTR)
 			attributes_put_set(out, 0); /* nothing was set */
@@ -770,8 +784,12 @@ void serve_nfs4(struct nfs_call *call, bool whole)
 {
 	struct xdr_in *in = call->in;
 	struct xdr_out *out = call->out;
-	struct compound compound = {
-		.call = call, .in = in, .out = out, .file = NO_FILE, .saved = NO_FILE};
+	struct compound compound = {.call = call,
+				    .in = in,
+				    .out = out,
+				    .begin = out->at,
+				    .file = NO_FILE,
+				    .saved = NO_FILE};
 	struct xdr_out status_at = *out, count_at;
 	uint32_t status = NFS4_OK;
 	uint32_t minor, count, i = 0;

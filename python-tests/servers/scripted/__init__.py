@@ -30,7 +30,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Self
 
@@ -47,8 +47,8 @@ from servers.rpc import (
     rpc_mismatch,
     xdr,
 )
-from servers.scripted.core import Core, Kept, Terms, UnheardError
-from servers.scripted.files import Directory, Export, File, Node, as_directory, as_file
+from servers.scripted.core import Ask, Core, Kept, Terms, UnheardError
+from servers.scripted.files import Directory, Export, File, as_directory, as_file
 from servers.scripted.protocol import (
     Arguments,
     Call,
@@ -64,7 +64,6 @@ from servers.scripted.protocol import (
     Stable,
     Status,
     Status4,
-    decode,
     parse_call,
 )
 
@@ -247,7 +246,7 @@ class Connection:
             return accepted(AcceptStat.GARBAGE_ARGS)
         rest = accepted(AcceptStat.SUCCESS, results) if how.rpc is None else how.rpc
         reply = message(rpc.xid, rest)
-        if how.delay or how.repeat or how.pause:  # further calls are read meanwhile
+        if how.delay or how.pause:  # further calls are read meanwhile
             threading.Thread(target=self._deliver, args=(call, how, reply), daemon=True).start()
         else:
             self._deliver(call, how, reply)
@@ -263,10 +262,6 @@ class Connection:
             if how.reply:
                 data = how.before + (whole if how.raw is None else how.raw)
                 self._send(data[: how.cut], call, how.chunk, how.pause)
-            for seconds in how.repeat:
-                if self._ended.wait(seconds):
-                    return
-                self._send(whole, call)
         if how.end == "reset":
             self.reset()
         elif how.end == "close":
@@ -458,25 +453,36 @@ class ScriptedServer:
     # --- calls ---
 
     def carry_out(self, connection: Connection, rpc: RpcCall) -> tuple[Call, Answer, bytes]:
-        """Carry a call out, and ask the hooks how it is to be answered."""
-        asked = Arguments()
-        if rpc.procedure is not Nfs4.COMPOUND:
-            place = rpc.arguments.get_position()
-            asked = decode(rpc.procedure, rpc.arguments)
-            rpc.arguments.set_position(place)
-        call, answer = self._ask(connection, rpc, rpc.procedure, asked, None)
-        rest = rpc.arguments.get_buffer()[rpc.arguments.get_position() :]
-        if rpc.procedure is Nfs4.COMPOUND:
-            return self._compound(connection, rpc, call, answer, rest)
-        if rpc.procedure is Mount.MNT:
-            results = self._mount(asked.name, answer)
-        elif isinstance(rpc.procedure, Nfs):
-            results = self.core.nfs3(call, answer, rest)
-        else:
-            results = b""
-        return call, answer, results
+        """Carry a call out, and ask the hooks how it, or each operation, is to be answered."""
+        asked: list[tuple[Call, Answer]] = []
 
-    def _mount(self, path: str, answer: Answer) -> bytes:
+        def ask(procedure: Procedure, arguments: Arguments) -> tuple[Call, Answer]:
+            asked.append(self._ask(connection, rpc, procedure, arguments))
+            answer = asked[-1][1]
+            if not answer.act and not answer.reply:
+                raise UnheardError
+            return asked[-1]
+
+        try:
+            results = self._results(rpc, ask)
+        except UnheardError:
+            results = b""
+        how = next((answer for _, answer in asked if answer.says_something()), SOUND)
+        return asked[0][0], how, results
+
+    def _results(self, rpc: RpcCall, ask: Ask) -> bytes:
+        if rpc.procedure is Mount.MNT:
+            path = rpc.arguments.unpack_string().decode(errors="surrogateescape")
+            return self._mount(path, ask(rpc.procedure, Arguments(name=path, file=path))[1])
+        rest = rpc.arguments.get_buffer()[rpc.arguments.get_position() :]
+        if isinstance(rpc.procedure, Nfs):
+            return self.core.nfs3(rpc.procedure, rest, ask)
+        call, answer = ask(rpc.procedure, Arguments())
+        return (
+            self.core.compound(call, answer, rest, ask) if call.procedure is Nfs4.COMPOUND else b""
+        )
+
+    def _mount(self, path: str, answer: Results) -> bytes:
         """Return the export, or a directory below it (RFC 1813, appendix I)."""
         below = path.removeprefix(self.export.path)
         try:
@@ -489,38 +495,8 @@ class ScriptedServer:
         except NfsError as error:
             return xdr(error.status)
 
-    def _compound(
-        self, connection: Connection, rpc: RpcCall, whole: Call, answer: Answer, rest: bytes
-    ) -> tuple[Call, Answer, bytes]:
-        """Carry a COMPOUND out, and ask the hooks for each of its operations."""
-        answers, sequence = [answer], Arguments()
-
-        def ask(operation: Procedure, asked: Arguments, node: Node | None) -> tuple[Call, Answer]:
-            nonlocal sequence
-            if operation is Nfs4.SEQUENCE:
-                sequence = asked
-            place = {name: getattr(sequence, name) for name in ("session", "slot", "sequence")}
-            if sequence.session:
-                asked = replace(asked, **place)
-            call, answer = self._ask(connection, rpc, operation, asked, node)
-            answers.append(answer)
-            if not answer.act and not answer.reply:
-                raise UnheardError
-            return call, answer
-
-        try:
-            results = self.core.compound(whole, answer, rest, ask)
-        except UnheardError:
-            results = b""
-        return whole, next((one for one in answers if one.says_something()), SOUND), results
-
     def _ask(
-        self,
-        connection: Connection,
-        rpc: RpcCall,
-        procedure: Procedure,
-        asked: Arguments,
-        node: Node | None,
+        self, connection: Connection, rpc: RpcCall, procedure: Procedure, asked: Arguments
     ) -> tuple[Call, Answer]:
         """Log a call or an operation of a compound, and ask the hooks."""
         nth = self._counts[procedure] = self._counts.get(procedure, 0) + 1
@@ -533,7 +509,6 @@ class ScriptedServer:
             server=connection.server,
             credentials=rpc.credentials,
             nth=nth,
-            file=self.export.files.path_of(asked, node),
         )
         with self._logged:
             self._log.append(call)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from cffi import FFI
 from xdrlib3 import Unpacker
 
-from servers.rpc import RPCSEC_GSS, Hyper, xdr
+from servers.rpc import NFS, RPCSEC_GSS, xdr
 from servers.scripted.files import (
     REGULAR,
     Directory,
@@ -30,11 +30,13 @@ from servers.scripted.files import (
     above,
     as_directory,
     as_file,
+    path_of,
 )
 from servers.scripted.protocol import (
-    SESSION_ID_SIZE,
+    PROGRAMS,
     Arguments,
     Call,
+    Claim,
     Nfs,
     Nfs4,
     NfsError,
@@ -43,7 +45,6 @@ from servers.scripted.protocol import (
     Stable,
     Status,
     Status4,
-    decode,
 )
 
 CData = Any
@@ -53,7 +54,6 @@ _MESSAGE = (1 << 20) + 65536
 _PAGE_ROOM, _ENTRY_ROOM = 128, 32  # bytes of READDIR's results, and of one entry in them
 _KERBEROS = bytes.fromhex("2a864886f712010202")  # 1.2.840.113554.1.2.2
 _BEFORE_KRB5 = 390002  # the pseudo flavors of krb5 to krb5p have the service as well
-_CONFIRMED = 0x80000000  # EXCHGID4_FLAG_
 _MAXREAD, _MAXWRITE = 30, 31  # attributes
 _OPERATIONS = {one.value: one for one in Nfs4 if one not in (Nfs4.NULL, Nfs4.COMPOUND)}
 
@@ -81,15 +81,6 @@ class Terms:
     minor_ids: dict[str, int] = field(default_factory=dict)  # server_owner's, by address; else 0
 
 
-@dataclass(frozen=True)
-class Granted:
-    """What CREATE_SESSION has granted."""
-
-    max_request: int
-    max_response: int
-    slots: int
-
-
 class Kept(NamedTuple):
     """How much of clients there is, and the share access of all opens together."""
 
@@ -104,8 +95,8 @@ class UnheardError(Exception):
 
 
 _SERVERS = Path(__file__).parents[1]
-# Logs a procedure or operation about a file, and gives the script's answer.
-Ask = Callable[[Procedure, Arguments, Node | None], tuple[Call, Results]]
+# Logs a procedure or operation, and gives the script's answer.
+Ask = Callable[[Procedure, Arguments], tuple[Call, Results]]
 
 
 _serving = threading.local()  # core: whose call this thread carries out
@@ -158,14 +149,10 @@ class Core:
             self._ffi, self._library = _library()
         self._export, self._files, self._terms = export, export.files, terms
         self._top = above(export)
-        self._granted: dict[bytes, Granted] = {}  # by session
-        self._id = 0  # the latest client's: it is told 0 where terms.zero_id
         self._raised: BaseException | None = None
-        self._session = Granted(_MESSAGE, _MESSAGE, 1)  # the present call's
         self._ask: Ask
         self._call: Call
         self._answer: Results
-        self._arguments: Arguments
         name, instance = secrets.token_hex(8).encode(), secrets.randbits(31)
         made = self._library.hooks_new(name, instance, terms.delegates, terms.slots)
         self._server = self._ffi.gc(made, self._library.hooks_free)
@@ -196,44 +183,31 @@ class Core:
 
     # --- calls ---
 
-    def nfs3(self, call: Call, answer: Results, arguments: bytes) -> bytes:
-        """Carry a call of NFSv3 out as far as the answer leaves it to us, and give its results.
+    def nfs3(self, procedure: Procedure, arguments: bytes, ask: Ask) -> bytes:
+        """Carry a call of NFSv3 out as far as the script leaves it to us, and give its results.
 
-        Raises ValueError where these are no arguments.
+        Raises UnheardError, and ValueError where these are no arguments.
         """
-        self._arguments, self._call, self._answer = call, call, answer
-        self._asked.version, self._asked.procedure = 3, call.procedure.value
-        self._asked.refusal = _refusal(answer)
-        results = self._serve(arguments)
-        if answer.results is not None:
-            return answer.results
-        if call.procedure is Nfs.READ and call.moved and answer.count is not None:
-            data = xdr(self._data)
-            before = results.removesuffix(data)
-            results = before[:-8] + xdr(answer.count) + before[-4:] + data  # the other word is eof
-        return results
+        self._asked.version, self._asked.procedure = 3, procedure.value
+        return self._serve(arguments, ask)
 
     def compound(self, call: Call, whole: Results, arguments: bytes, ask: Ask) -> bytes:
-        """Carry a COMPOUND out likewise, and ask about its operations. Raises UnheardError, too."""
-        self._source = source = Unpacker(arguments)
+        """Carry a COMPOUND out likewise, and ask about its operations."""
+        source = Unpacker(arguments)
         tag, minor = source.unpack_opaque(), source.unpack_uint()
         if minor not in self._terms.minors:
             return xdr(Status4.MINOR_VERS_MISMATCH, tag, 0)
         if refusal := _refusal(whole):
             return xdr(refusal, tag, 0)
-        self._answer, self._ask = whole, ask
         self._asked.version, self._asked.connection = 4, call.connection
         self._asked.address = self._terms.minor_ids.get(call.server[0], 0)
-        results = self._serve(arguments)
-        if len(results) > self._session.max_response:
-            raise AssertionError(f"{len(results)} bytes of results are more than a session takes")
+        results = self._serve(arguments, ask)
         return results if whole.results is None else whole.results
 
-    def _serve(self, arguments: bytes) -> bytes:
-        self._offer()
-        asked, library = self._asked, self._library
-        self._bytes = self._ffi.new("uint8_t[]", arguments or bytes(1))
-        asked.arguments, asked.length = self._bytes, len(arguments)
+    def _serve(self, arguments: bytes, ask: Ask) -> bytes:
+        self._ask, asked, library = ask, self._asked, self._library
+        content = self._ffi.new("uint8_t[]", arguments or bytes(1))
+        asked.arguments, asked.length = content, len(arguments)
         _serving.core = self
         ended = library.hooks_answer(self._server, self._limits, asked)
         raised, self._raised = self._raised, None
@@ -253,59 +227,54 @@ class Core:
         limits.attributes = self._library.attributes_all()
         if not terms.tells_limits:
             limits.attributes &= ~(1 << _MAXREAD | 1 << _MAXWRITE)
-        limits.lease, limits.goes_on = terms.lease, terms.goes_on
+        limits.lease, limits.goes_on, limits.zero_id = terms.lease, terms.goes_on, terms.zero_id
         limits.closes_apart = not terms.current_stateid
+        limits.request_max, limits.response_max = terms.max_request, terms.max_response
+        limits.target = 0 if terms.target is None else terms.target + 1
+        limits.next_session = 0 if terms.next_session is None else terms.next_session + 1
         flavors = self._export.flavors
         told = xdr(len(flavors)) + b"".join(map(_secinfo4, flavors))
         self._flavors = self._ffi.from_buffer(told)
         limits.flavors, limits.flavors_length = self._flavors, len(told)
 
-    # --- operations of NFSv4.1 (hooks.h) ---
+    # --- calls of NFSv3, and operations of NFSv4.1 (hooks.h) ---
 
-    def _begin(self, number: int, file: int) -> int:
-        operation = _OPERATIONS.get(number)
+    def _begin(self, number: int) -> int:
+        operation, told = self._operation(number), self._asked.operation
         if operation is None:
             return 0
-        self._source.set_position(self._asked.read)
+        name = self._name(told.name)
+        asked = Arguments(
+            file="?" if told.stale else path_of(self._node_or_none(told.file), name),
+            name=name,
+            offset=told.offset,
+            count=told.count,
+            stable=Stable(told.stable),
+            wanted=frozenset(bit for bit in range(64) if told.wanted >> bit & 1),
+            claim=Claim(told.claim) if operation is Nfs4.OPEN else None,
+            session=told.session,
+            sequence=told.sequence,
+            slot=told.slot,
+        )
         try:
-            self._arguments = asked = decode(operation, self._source)
-        except (EOFError, ValueError):
-            return 0  # as the core is to find out
-        if self._terms.zero_id and operation in (Nfs4.CREATE_SESSION, Nfs4.DESTROY_CLIENTID):
-            self._ffi.memmove(self._bytes + self._asked.read, self._id.to_bytes(8, "big"), 8)
-        self._asked.read = self._source.get_position()
-        try:
-            self._call, self._answer = self._ask(operation, asked, self._node_or_none(file))
+            self._call, self._answer = self._ask(operation, asked)
         except UnheardError:
             return int(self._library.HOOKS_UNHEARD)
-        if operation is Nfs4.SEQUENCE:
-            self._offer_slots(asked)
-        if operation is Nfs4.READDIR and asked.count > self._session.max_response:
-            raise AssertionError(f"READDIR of {asked.count} bytes, more than a session takes")
+        self._offer()
         refusal = _refusal(self._answer)
-        takes_its_number = refusal not in (Status4.DELAY, Status4.STALE_CLIENTID)
-        if operation is Nfs4.CREATE_SESSION and self._answer.act and takes_its_number:
-            return 0
+        counts = refusal not in (Status.OK, Status4.DELAY, Status4.STALE_CLIENTID)
+        if operation is Nfs4.CREATE_SESSION and self._answer.act and counts:
+            return refusal | int(self._library.HOOKS_TAKEN)
         return refusal
 
-    def _offer_slots(self, sequence: Arguments) -> None:
-        granted = self._granted.get(sequence.session, self._session)
-        if len(self._bytes) > granted.max_request:
-            raise AssertionError(f"a call of {len(self._bytes)} bytes, more than its session takes")
-        target, self._session = self._terms.target, granted
-        self._asked.highest = sequence.highest
-        self._asked.target = granted.slots if target is None else target + 1
-
     def _end(self, number: int, status: int) -> int:
-        operation, asked, answer = _OPERATIONS.get(number), self._asked, self._answer
+        operation, asked, answer = self._operation(number), self._asked, self._answer
         if operation is None:
             return status
         room = self._ffi.buffer(self._results)
         results = before = bytes(room[asked.begun : asked.written])
-        if not status and operation is Nfs4.EXCHANGE_ID:
-            results = self._identify(results)
-        if not status and operation is Nfs4.CREATE_SESSION:
-            results = self._grant(results)
+        if operation is Nfs.READ and not status and answer.count is not None:
+            results = results[:-12] + xdr(answer.count) + results[-8:]
         if answer.results is not None:
             results, asked.replaced = answer.results, True
         if results != before:
@@ -314,32 +283,8 @@ class Core:
         self._call.status = int.from_bytes(results[:4], "big")
         return self._call.status
 
-    def _identify(self, results: bytes) -> bytes:
-        """Tell another ID, and another number of the next CREATE_SESSION, where that is wanted."""
-        source = Unpacker(results)
-        _, self._id, sequence, flags = (
-            source.unpack_uint(), source.unpack_uhyper(), source.unpack_uint(), source.unpack_uint()
-        )  # fmt: skip
-        if flags & _CONFIRMED and self._terms.next_session is not None:
-            sequence = self._terms.next_session
-        number = Hyper(0 if self._terms.zero_id else self._id)
-        return xdr(Status4.OK, number, sequence) + results[16:]
-
-    def _grant(self, results: bytes) -> bytes:
-        """Grant what the terms are, unless the script wants that the call fails."""
-        if self._answer.status:
-            self._library.hooks_drop_session(self._server)
-            return xdr(self._answer.status)
-        session = results[4 : 4 + SESSION_ID_SIZE]
-        request, response, slots = (
-            int.from_bytes(results[at : at + 4], "big") for at in (32, 36, 48)
-        )
-        granted = Granted(
-            min(request, self._terms.max_request), min(response, self._terms.max_response), slots
-        )
-        self._granted[session] = granted
-        sizes = xdr(granted.max_request, granted.max_response)
-        return results[:32] + sizes + results[40:]
+    def _operation(self, number: int) -> Procedure | None:
+        return (_OPERATIONS if self._asked.version == 4 else PROGRAMS[NFS][3]).get(number)
 
     # --- files (core/files.h) ---
 
@@ -404,7 +349,7 @@ class Core:
             if first and page.verifier != verifier:
                 raise NfsError(Status4.NOT_SAME)
             page.verifier = verifier
-        room = self._arguments.count - _PAGE_ROOM
+        room = self._asked.operation.count - _PAGE_ROOM
         most = self._library.PAGE_NAMES
         most = most if answer.limit is None else min(answer.limit, most)
         page.count = 0

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from servers.rpc import AUTH_SYS
-from servers.scripted.protocol import VERIFIER_SIZE, Arguments, NfsError, Stable, Status
+from servers.scripted.protocol import VERIFIER_SIZE, NfsError, Stable, Status
 
 REGULAR, DIRECTORY = 1, 2
 _HANDLE_SIZE = 32
@@ -98,6 +98,14 @@ def as_file(node: Node) -> File:
     return node
 
 
+def path_of(node: Node | None, name: str) -> str:
+    """Return the path of a node, or of a name below it."""
+    path = "" if node is None else node.path
+    if not name:
+        return path
+    return f"{path.rstrip('/')}/{name}" if path else name
+
+
 def _put(image: bytearray, offset: int, data: bytes | bytearray) -> None:
     if offset > len(image):
         image.extend(bytes(offset - len(image)))
@@ -129,17 +137,6 @@ class FileSystem:
             raise NfsError(Status.STALE)
         self.tell(self.nodes[number])
         return self.nodes[number]
-
-    def path_of(self, asked: Arguments, node: Node | None) -> str:
-        """Return the file that a call is about; `node` is NFSv4.1's current one, "?" is stale."""
-        try:
-            node = self.node(asked.handle) if asked.handle else node
-        except NfsError:
-            return "?"
-        path = "" if node is None else node.path
-        if not asked.name:
-            return path
-        return f"{path.rstrip('/')}/{asked.name}" if path else asked.name
 
     def tell(self, node: Node) -> bytes:
         """Return the handle of a node to a client: it is one that is kept."""

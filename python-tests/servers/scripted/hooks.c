@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "core/call.h"
+#include "nfs/nfs3.h"
 
 enum { SESSIONS = 256, SLOTS = 64 };
 
@@ -18,10 +18,11 @@ struct front {
 	struct xdr_in *in;
 	struct slot *taken; /* by this call, or NULL */
 	struct slot before; /* what it was then */
+	bool begun;	    /* the operation under way is Python's, too */
 	bool unheard;
 };
 
-int32_t (*hooks_begin)(uint32_t operation, uint64_t file);
+int32_t (*hooks_begin)(uint32_t operation);
 uint32_t (*hooks_end)(uint32_t operation, uint32_t status);
 uint32_t (*hooks_tell)(uint64_t file, uint8_t *handle);
 uint32_t (*hooks_write)(uint64_t file, struct transfer *write, const uint8_t *data);
@@ -67,15 +68,6 @@ void hooks_end_sessions(struct hooked_server *server)
 	clients_forget_sessions(&server->clients);
 }
 
-void hooks_drop_session(struct hooked_server *server)
-{
-	struct clients *clients = &server->clients;
-
-	for (uint32_t i = 0; i < SESSIONS; i++)
-		if (clients->sessions[i].number == clients->sessions_made)
-			clients->sessions[i].number = 0;
-}
-
 void hooks_kept(const struct hooked_server *server, uint32_t kept[4])
 {
 	const struct clients_kept all = clients_kept(&server->clients);
@@ -85,67 +77,95 @@ void hooks_kept(const struct hooked_server *server, uint32_t kept[4])
 
 /* --- operations --- */
 
+static void refuse_session(struct nfs_call *call)
+{
+	struct xdr_in in = *call->in;
+
+	clients_refuse_session(call, xdr_get_u64(&in));
+}
+
 uint32_t front_begin(struct nfs_call *call, enum nfs4_operation operation, uint64_t file)
 {
 	struct front *front = call->front;
 	struct asked *asked = front->asked;
+	struct xdr_in in = *call->in;
 	int32_t status;
 
-	asked->read = (uint32_t)(call->in->at - asked->arguments);
 	asked->written = (uint32_t)(call->out->at - asked->results);
-	asked->begun = asked->written - sizeof(uint32_t);
-	status = hooks_begin(operation, file);
+	asked->begun = asked->written - (asked->version == NFS_V4 ? sizeof(uint32_t) : 0);
+	read_arguments(&asked->operation, asked->version, operation, file, &in);
+	if (in.bad) /* as the core finds out */
+		return 0;
+	front->begun = true;
+	status = hooks_begin(operation);
 	if (status == HOOKS_UNHEARD) { /* nor has SEQUENCE come */
 		if (front->taken)
 			*front->taken = front->before;
 		call->slot = NULL;
 		front->unheard = true;
-		return NFS4ERR_DELAY; /* which is not sent */
+		return STATUS_DELAY; /* which is not sent */
 	}
+	if (status & HOOKS_TAKEN)
+		refuse_session(call);
 	if (status) /* the script may let the compound go on behind it */
-		call->in->at = asked->arguments + asked->read;
-	return (uint32_t)status;
+		*call->in = in;
+	return (uint32_t)status & ~HOOKS_TAKEN;
 }
 
 uint32_t front_end(struct nfs_call *call, enum nfs4_operation operation, uint32_t status)
 {
-	struct asked *asked = call->front->asked;
+	struct front *front = call->front;
+	struct asked *asked = front->asked;
 
 	asked->written = (uint32_t)(call->out->at - asked->results);
-	if (!asked->begun ||
-	    call->front->unheard) /* it could not be where it is, or was not heard */
+	if (!front->begun || front->unheard) /* it could not be where it is, or was not heard */
 		return status;
-	asked->replaced = false;
+	asked->replaced = front->begun = false;
 	status = hooks_end(operation, status);
 	if (asked->replaced)
 		call->data = NULL;
 	call->out->at = asked->results + asked->written;
-	asked->begun = 0;
 	return status;
 }
 
 /* Slots beyond the target are dropped once a client that knows it uses none of them. */
-static void retarget(struct session *session, struct slot *slot, const struct asked *asked)
+static void retarget(struct session *session, struct slot *slot, uint32_t target, uint32_t highest)
 {
 	const uint32_t slots = session->slots;
 
-	if (asked->target > slots || (slot->told == asked->target && asked->highest < slot->told))
-		session->slots = asked->target;
+	if (target > slots || (slot->told == target && highest < slot->told))
+		session->slots = target;
 	for (uint32_t i = session->slots; i < slots; i++)
 		session->slot[i] = (struct slot){.results = session->slot[i].results};
-	session->target = slot->told = asked->target;
+	session->target = slot->told = target;
 }
 
 uint32_t front_take_slot(struct nfs_call *call, struct session *session, struct slot *slot)
 {
 	call->front->taken = slot;
 	call->front->before = *slot;
-	retarget(session, slot, call->front->asked);
+	retarget(session, slot, call->limits->target ?: session->granted,
+		 call->front->asked->operation.highest);
 	return NFS4_OK;
 }
 
 void front_uses(struct nfs_call *call, struct client *client)
 {
+}
+
+/* Returns the status that it has. */
+static uint32_t answer_nfs3(struct nfs_call *call, uint32_t procedure)
+{
+	struct xdr_in results = {call->out->at, call->out->end, false};
+	uint32_t status = front_begin(call, (enum nfs4_operation)procedure, NO_FILE);
+
+	if (status)
+		refuse_nfs3(procedure, call->out, status);
+	else if (serve_nfs3(call, procedure) && procedure != NFS3_NULL)
+		status = xdr_get_u32(&results);
+	if (!call->in->bad)
+		front_end(call, (enum nfs4_operation)procedure, status);
+	return status;
 }
 
 enum hooked hooks_answer(struct hooked_server *server, const struct limits *limits,
@@ -163,14 +183,10 @@ enum hooked hooks_answer(struct hooked_server *server, const struct limits *limi
 				.address = asked->address};
 	bool whole = true; /* all of the arguments are read */
 
-	if (asked->version == 4) {
+	if (asked->version == NFS_V4)
 		serve_nfs4(&call, true);
-	} else if (asked->refusal) {
-		refuse_nfs3(asked->procedure, &out, asked->refusal);
-	} else {
-		serve_nfs3(&call, asked->procedure);
-		whole = in.at == in.end || *(uint32_t *)asked->results;
-	}
+	else
+		whole = answer_nfs3(&call, asked->procedure) || in.at == in.end;
 	if (call.data)
 		xdr_put_fixed(&out, call.data, call.data_length);
 	asked->written = (uint32_t)(out.at - asked->results);

@@ -9,30 +9,29 @@
 #include "core/clients.h"
 #include "core/files.h"
 
-enum { HOOKS_UNHEARD = -1 }; /* hooks_begin(): the compound is as if it had not come */
+/* hooks_begin(): the call is as if it had not come; see there. */
+enum { HOOKS_UNHEARD = -1, HOOKS_TAKEN = 1 << 30 };
 
 /*
- * Python's, as files.h's are. An operation of NFSv4.1, before it is carried out, and after it: both
- * see struct asked, and return a status.
+ * Python's, as files.h's are. A call of NFSv3 or an operation of NFSv4.1, before it is carried out,
+ * and after it: both see struct asked, and return a status. One of HOOKS_TAKEN is not carried out:
+ * it has the status that it is added to, and a CREATE_SESSION counts all the same.
  */
-extern int32_t (*hooks_begin)(uint32_t operation, uint64_t file);
+extern int32_t (*hooks_begin)(uint32_t operation);
 extern uint32_t (*hooks_end)(uint32_t operation, uint32_t status);
 /* Puts a file's handle there; returns its length. */
 extern uint32_t (*hooks_tell)(uint64_t file, uint8_t *handle);
 extern uint32_t (*hooks_write)(uint64_t file, struct transfer *write, const uint8_t *data);
 
-/* A call; what the core has read and written so far is set for each operation. */
+/* A call; what the core has read and written so far is set for each operation, of NFSv3 for it. */
 struct asked {
 	uint32_t version, procedure, connection, address;
-	uint32_t refusal; /* NFSv3: the call is not carried out, and has this status; or 0 */
 	const uint8_t *arguments;
-	uint32_t length, read;
+	uint32_t length;
 	uint8_t *results;
 	uint32_t room, begun, written; /* where the operation's status stands; results so far */
 	bool replaced;		       /* by end(): READ's data is none of the results */
-
-	/* SEQUENCE's, from begin() on: the slots that may be in use by then, and are to be used. */
-	uint32_t highest, target;
+	struct arguments operation;    /* what the one under way asks for */
 };
 
 struct hooked_server;
@@ -47,8 +46,6 @@ enum hooked hooks_answer(struct hooked_server *server, const struct limits *limi
 
 void hooks_restart(struct hooked_server *server);
 void hooks_end_sessions(struct hooked_server *server);
-/* The session that was made last, as if its CREATE_SESSION had failed. */
-void hooks_drop_session(struct hooked_server *server);
 
 /* struct clients_kept. */
 void hooks_kept(const struct hooked_server *server, uint32_t kept[4]);

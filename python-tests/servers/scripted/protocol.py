@@ -5,10 +5,9 @@ NFS is version 3 (RFC 1813) and version 4, minor versions 1 and 2 (RFC 8881, RFC
 """
 
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum, IntEnum, IntFlag
-from typing import Any, Literal
+from typing import Literal
 
 from xdrlib3 import Unpacker
 
@@ -25,8 +24,6 @@ from servers.rpc import (
 )
 
 VERIFIER_SIZE = 8
-SESSION_ID_SIZE = 16
-_STATEID_SIZE = 16
 
 
 class Nfs4(Enum):
@@ -100,6 +97,8 @@ class Status4(IntEnum):
     COMPLETE_ALREADY = 10054
     CONN_NOT_BOUND_TO_SESSION = 10055
     SEQ_MISORDERED = 10063
+    REQ_TOO_BIG = 10065
+    REP_TOO_BIG = 10066
     RETRY_UNCACHED_REP = 10068
     OP_NOT_IN_SESSION = 10071
     CLIENTID_BUSY = 10074
@@ -274,7 +273,7 @@ def unpack_auth_sys(source: Unpacker) -> Credentials:
 class Arguments:
     """The arguments of a procedure or operation that hooks and tests look at."""
 
-    handle: bytes = b""
+    file: str = ""  # relative to the export; "?" for a stale handle
     name: str = ""
     offset: int = 0  # READDIR: the cookie
     count: int = 0  # READDIR: the bytes of results that the caller takes
@@ -283,10 +282,9 @@ class Arguments:
     # NFSv4.1 alone
     wanted: frozenset[int] = frozenset()  # GETATTR: the attributes
     claim: Claim | None = None
-    session: bytes = b""
+    session: int = 0  # this one's number, and what follows: of the SEQUENCE before it, if any
     sequence: int = 0
     slot: int = 0
-    highest: int = 0
 
 
 # --- how a call is to be answered ---
@@ -321,7 +319,6 @@ class Delivery:
     before: bytes = b""  # raw bytes sent before the record
     raw: bytes | None = None  # raw bytes sent in the record's place
     cut: int | None = None  # bytes of the record that are sent
-    repeat: Sequence[float] = ()  # it is sent again after so many seconds, and so on
     end: Literal["", "close", "reset"] = ""  # what becomes of the connection then
 
     def says_something(self) -> bool:
@@ -336,8 +333,7 @@ class Delivery:
 class Call(Arguments):
     """A call that the server has got, as its log keeps it: with its arguments, but no data.
 
-    NFSv4.1: one for COMPOUND, and one for each of its operations that the server came to. Of these
-    `session`, `slot` and `sequence` are their SEQUENCE's, where there is one.
+    NFSv4.1: one for COMPOUND, and one for each of its operations that the server came to.
     """
 
     procedure: Procedure
@@ -347,91 +343,7 @@ class Call(Arguments):
     server: tuple[str, int]
     credentials: Credentials
     nth: int  # its number among the calls of this procedure, from 1
-    file: str = ""  # relative to the export; "?" for a stale handle
     moved: int = 0  # bytes that READ or WRITE moved, as far as the server is concerned
     time: float = field(default_factory=time.monotonic)
     answered: float | None = None  # when the reply was handed to the kernel
-    status: int | None = None  # NFSv4.1's operations alone: what it ended with
-
-
-# --- arguments in XDR ---
-
-# As the RFCs write them, up to the last one that is looked at: each one's type and name, no name
-# where it is read and forgotten.
-_LAYOUTS: dict[Procedure, str] = {
-    **dict.fromkeys(Nfs, "opaque handle"),
-    **dict.fromkeys((Nfs.NULL,), ""),
-    **dict.fromkeys(
-        (Nfs.LOOKUP, Nfs.CREATE, Nfs.MKDIR, Nfs.REMOVE, Nfs.RMDIR), "opaque handle, string name"
-    ),
-    **dict.fromkeys((Nfs.READ, Nfs.COMMIT), "opaque handle, uhyper offset, uint count"),
-    Nfs.WRITE: "opaque handle, uhyper offset, uint count, stable_how stable",
-    Nfs.READDIR: "opaque handle, uhyper offset, verifier, uint count",
-    Mount.MNT: "string name",
-    **dict.fromkeys((Nfs4.LINK, Nfs4.LOOKUP, Nfs4.REMOVE, Nfs4.SECINFO), "string name"),
-    Nfs4.COMMIT: "uhyper offset, uint count",
-    Nfs4.CREATE: "uint, string name",
-    Nfs4.GETATTR: "bitmap4 wanted",
-    Nfs4.PUTFH: "opaque handle",
-    Nfs4.READ: "stateid4, uhyper offset, uint count",
-    Nfs4.READDIR: "uhyper offset, verifier, uint, uint count",
-    Nfs4.WRITE: "stateid4, uhyper offset, stable_how stable, uint count",
-    **dict.fromkeys((Nfs4.BIND_CONN_TO_SESSION, Nfs4.DESTROY_SESSION), "sessionid4 session"),
-    Nfs4.SEQUENCE: "sessionid4 session, uint sequence, uint slot, uint highest, uint",
-}
-
-
-def decode(procedure: Procedure, source: Unpacker) -> Arguments:
-    """Read the arguments of a procedure or operation that are looked at.
-
-    Raises EOFError or ValueError where they are none.
-    """
-    given: dict[str, Any] = {}
-    for part in filter(None, _LAYOUTS.get(procedure, "").split(", ")):
-        kind, _, name = part.partition(" ")
-        value = _TYPES[kind](source)
-        if name:
-            given[name] = value
-    if procedure is Nfs4.OPEN:
-        given = _open(source)
-    return Arguments(**given)
-
-
-def _name(source: Unpacker) -> str:
-    return source.unpack_string().decode(errors="surrogateescape")
-
-
-def _bitmap4(source: Unpacker) -> frozenset[int]:
-    """Return the numbers in it."""
-    words = source.unpack_array(source.unpack_uint)
-    bits = ((32 * at + bit, word >> bit & 1) for at, word in enumerate(words) for bit in range(32))
-    return frozenset(number for number, is_set in bits if is_set)
-
-
-def _open(source: Unpacker) -> dict[str, Any]:
-    """Read the claim, which is behind the owner and how a file is made (RFC 8881, 18.16)."""
-    exclusive, exclusive_with_attributes = 2, 3
-    source.unpack_fopaque(3 * 4 + 8)  # sequence, access, deny, client ID
-    source.unpack_opaque()
-    if source.unpack_bool():
-        mode = source.unpack_uint()
-        if mode in (exclusive, exclusive_with_attributes):
-            source.unpack_fopaque(VERIFIER_SIZE)
-        if mode != exclusive:
-            _bitmap4(source)
-            source.unpack_opaque()
-    claim = Claim(source.unpack_uint())
-    return {"claim": claim, "name": _name(source) if claim is Claim.NULL else ""}
-
-
-_TYPES: dict[str, Callable[[Unpacker], Any]] = {
-    "uint": Unpacker.unpack_uint,
-    "uhyper": Unpacker.unpack_uhyper,
-    "opaque": Unpacker.unpack_opaque,
-    "string": _name,
-    "verifier": lambda it: it.unpack_fopaque(VERIFIER_SIZE),
-    "stable_how": lambda it: Stable(it.unpack_uint()),
-    "bitmap4": _bitmap4,
-    "stateid4": lambda it: it.unpack_fopaque(_STATEID_SIZE),
-    "sessionid4": lambda it: it.unpack_fopaque(SESSION_ID_SIZE),
-}
+    status: int | None = None  # of procedure or operation; COMPOUND has none
