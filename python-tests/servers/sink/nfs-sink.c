@@ -191,7 +191,7 @@ static void say_ready(int listener)
 			NI_NUMERICHOST | NI_NUMERICSERV))
 		error(FAILED, 0, "cannot tell where it listens");
 	snprintf(owner, sizeof(owner), "nfs-sink %.50s:%.10s", host, port);
-	if (!service_init(owner))
+	if (!sink_init(owner))
 		error(FAILED, 0, "no memory");
 	printf("{\"address\": \"%s\", \"nfsport\": %s, \"mountport\": %s}\n", host, port, port);
 	fflush(stdout);
