@@ -12,19 +12,6 @@
 #include "util.h"
 #include "world.h"
 
-static const char *const failures[FAILURES] = {
-	[FAILED_CRASH] = "server restarts",
-	[FAILED_RESET] = "connections reset",
-	[FAILED_UNREACHED] = "addresses out of reach",
-	[FAILED_REPLY] = "replies lost",
-	[FAILED_CALL] = "calls lost",
-	[FAILED_CONTEXT] = "contexts forgotten",
-	[FAILED_CHANGED] = "replies changed",
-	[FAILED_KDC] = "KDCs away",
-	[FAILED_DELAY] = "calls delayed",
-	[FAILED_SHORT] = "short transfers",
-};
-
 struct options {
 	uint64_t seed, jobs;
 	uint32_t ios;
@@ -96,52 +83,31 @@ static int tell_failed(const struct options *options, uint64_t seed)
 	return 1;
 }
 
-struct totals {
-	uint64_t jobs, ios, failures[FAILURES];
-};
-
-static void add(struct totals *totals, uint64_t ios)
-{
-	totals->jobs++;
-	totals->ios += ios;
-	for (int i = 0; i < FAILURES; i++)
-		totals->failures[i] += world.failures[i];
-}
-
-static uint64_t failures_of(const struct totals *totals)
+/* Of one job: those that it was to notice. */
+static uint64_t count_failures(void)
 {
 	uint64_t sum = 0;
 
 	for (int i = 0; i <= FAILED_KDC; i++)
-		sum += totals->failures[i];
+		sum += world.failures[i];
 	return sum;
-}
-
-static void tell(const struct totals *totals)
-{
-	printf("%" PRIu64 " jobs, %" PRIu64 " I/Os, %" PRIu64 " failures:", totals->jobs,
-	       totals->ios, failures_of(totals));
-	for (int i = 0; i < FAILURES; i++)
-		printf("%s %" PRIu64 " %s", i ? "," : "", totals->failures[i], failures[i]);
-	putchar('\n');
 }
 
 int main(int argc, char **argv)
 {
 	static const struct argp argp = {.options = names, .parser = parse, .doc = about};
 	struct options options = {.seed = 1, .jobs = 1000, .ios = 1000};
-	struct totals totals = {0};
+	uint64_t ios = 0, failures = 0;
 
 	argp_err_exit_status = 2; /* as the programs beside fio have it */
 	argp_parse(&argp, argc, argv, 0, NULL, &options);
-	while (totals.jobs < options.jobs) {
-		uint64_t seed = options.seed + totals.jobs;
-		uint64_t ios = job_run(seed, options.ios, options.trace);
-
+	for (uint64_t i = 0; i < options.jobs; i++) {
+		ios += job_run(options.seed + i, options.ios, options.trace);
 		if (*world.violation)
-			return tell_failed(&options, seed);
-		add(&totals, ios);
+			return tell_failed(&options, options.seed + i);
+		failures += count_failures();
 	}
-	tell(&totals);
+	printf("%" PRIu64 " jobs, %" PRIu64 " I/Os, %" PRIu64 " failures\n", options.jobs, ios,
+	       failures);
 	return 0;
 }

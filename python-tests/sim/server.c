@@ -28,6 +28,27 @@ struct connection {
 	size_t have;
 };
 
+/* A call that is carried out (servers/core/), and its reply, until that has left. */
+struct front {
+	LIST_ENTRY(front) link;
+	struct link_end *end; /* NULL: its connection is gone */
+	struct rpc_call rpc;
+	uint32_t sum;		/* of the call; by Kerberos: of its arguments, xor its procedure */
+	struct xdr_in call, in; /* from its xid on; its arguments, as far as they are not read */
+	struct xdr_out out;
+	struct arguments asked;
+	struct scenario_call came;	/* what is under way: the call, or its operation */
+	struct scenario_call *logged;	/* it, or its last operation, or NULL */
+	struct scenario_fate fate;	/* of the message */
+	struct scenario_fate operation; /* of what is under way */
+
+	/* NFSv4.1's */
+	struct slot *slot;	    /* that the call came over, or NULL */
+	uint32_t use;		    /* of the slot */
+	struct slot *taken, before; /* by this call, or NULL; and what it was then */
+	uint8_t bytes[];	    /* of the reply, with room for the mark; then the call's */
+};
+
 /*
  * The reply cache (RFC 1813, 4.5): what was answered is not carried out twice. Connections may have
  * the same xids, so that it compares calls as well.
@@ -43,6 +64,54 @@ static struct {
 	} replies[CACHED];
 } cache;
 
+enum { SLOTS = 64, SESSIONS = 32, SESSIONS_MAX = 192, OPENS = 64 };
+
+static const uint64_t GRACE = 2 * SEC;
+
+struct clients server_clients;
+
+static uint64_t forgot_at;
+
+/* --- clients of NFSv4.1 (core/clients.h) --- */
+
+static void begin_clients(uint32_t count)
+{
+	struct clients *clients = &server_clients;
+
+	if (!clients->sessions && !clients_init(clients, SESSIONS_MAX, SLOTS))
+		abort();
+	clients->session_count = SESSIONS + 2 * count;
+	clients->open_count = count ? CLIENTS_OPENS : OPENS;
+	clients_begin(clients);
+	clients->terms = &server.terms.nfs4.clients;
+	clients->name = "simulated";
+	clients->instance = 1;
+	clients->keeps = true;
+	clients->joins = count;
+	clients->grace = GRACE;
+	clients->random = world_random;
+	forgot_at = 0;
+}
+
+static void restart_clients(void)
+{
+	server_clients.now = world.clock.now;
+	clients_restart(&server_clients);
+}
+
+const char *server4_keeps(void)
+{
+	const struct clients_kept kept = clients_kept(&server_clients);
+
+	if (kept.sessions)
+		return "sessions";
+	if (kept.opens)
+		return "opens";
+	return kept.clients ? "a client" : "";
+}
+
+/* --- all of it --- */
+
 void server_begin(const struct server_terms *terms, uint32_t clients)
 {
 	memset(&server, 0, sizeof(server));
@@ -51,7 +120,7 @@ void server_begin(const struct server_terms *terms, uint32_t clients)
 	server.terms = *terms;
 	server.clients = clients;
 	server_divide(1, 0);
-	server4_begin(clients);
+	begin_clients(clients);
 	contexts_begin();
 	server.up = true;
 	server.verifier = world_random(UINT64_MAX);
@@ -90,7 +159,7 @@ static void restart(uint64_t down)
 	world_tell("server: restarts, for %.3f s", (double)down / SEC);
 	world.failures[FAILED_CRASH]++;
 	cache.count = 0;
-	server4_restart();
+	restart_clients();
 	contexts_restart();
 	server_forget();
 	server.up = false;
@@ -243,12 +312,12 @@ static bool replay(struct front *front)
 
 /* --- data (core/files.h) --- */
 
-bool server_delays(void)
+static bool delays(void)
 {
-	bool delays = world_chance(server.terms.delay_in);
+	bool asks = world_chance(server.terms.delay_in);
 
-	world.failures[FAILED_DELAY] += delays;
-	return delays;
+	world.failures[FAILED_DELAY] += asks;
+	return asks;
 }
 
 /* How much is moved: a part of what was asked for, where that is to happen. */
@@ -271,7 +340,7 @@ static uint64_t verifier_of(const struct scenario_fate *fate)
 
 uint32_t files_read(struct front *front, uint64_t file, struct transfer *read)
 {
-	if (server_delays())
+	if (delays())
 		return STATUS_DELAY;
 	server.moves[front->came.client]++;
 	read->length = length_of(read, &front->operation);
@@ -286,7 +355,7 @@ uint32_t files_write(struct front *front, uint64_t file, struct transfer *write)
 	const uint8_t *data = xdr_skip(&front->in, write->length);
 	uint64_t at = server_place(namespace_file(file)) + write->offset;
 
-	if (server_delays())
+	if (delays())
 		return STATUS_DELAY;
 	if (!data || world_chance(server.terms.full_in))
 		return STATUS_NOSPC;
@@ -309,7 +378,7 @@ uint32_t files_commit(struct front *front, uint64_t file, struct transfer *commi
 {
 	uint32_t at = server_place(namespace_file(file));
 
-	if (server_delays())
+	if (delays())
 		return STATUS_DELAY;
 	commit->verifier = verifier_of(&front->operation);
 	memcpy(server.disk + at, server.memory + at, SERVER_FILE / server.files);
@@ -337,7 +406,7 @@ static bool moves_data(uint32_t procedure)
 	return procedure == NFS3_READ || procedure == NFS3_WRITE || procedure == NFS3_COMMIT;
 }
 
-void server_decide(struct front *front, uint32_t number, struct xdr_in in, object_t file)
+static void decide(struct front *front, uint32_t number, struct xdr_in in, object_t file)
 {
 	struct arguments *asked = &front->asked;
 	struct scenario_call *call = &front->came;
@@ -364,7 +433,7 @@ static bool is_lost(const struct scenario_fate *fate)
 
 static void decide3(struct front *front, struct xdr_in in)
 {
-	server_decide(front, front->rpc.procedure, in, NO_FILE);
+	decide(front, front->rpc.procedure, in, NO_FILE);
 	front->fate = front->operation;
 	if (front->logged)
 		front->logged->status = front->fate.status;
@@ -374,7 +443,7 @@ static void serve3(struct nfs_call *call, uint32_t procedure)
 {
 	uint32_t status = call->front->fate.status;
 
-	if (!status && procedure != NFS3_NULL && !moves_data(procedure) && server_delays())
+	if (!status && procedure != NFS3_NULL && !moves_data(procedure) && delays())
 		status = STATUS_DELAY;
 	if (status)
 		refuse_nfs3(procedure, call->out, status);
@@ -401,6 +470,174 @@ static bool answer3(struct nfs_call *call)
 	return false;
 }
 
+/* --- NFSv4.1's calls --- */
+
+static void forget_client(void)
+{
+	uint32_t count = server_clients.client_count;
+	struct client *client = &server_clients.all[count > 1 ? world_apart(count) : 0];
+
+	world_tell("server: forgets client %u", client->user);
+	clients_forget_one(&server_clients, client);
+}
+
+static void forget_by_chance(void)
+{
+	if (world_chance(server.terms.nfs4.forget_session_in)) {
+		world_tell("server: forgets a session");
+		server_clients.sessions[world_random(server_clients.session_count)].number = 0;
+	}
+	if (world_chance(server.terms.nfs4.forget_client_in))
+		forget_client();
+	/* An open that is refused right after it was made again ends the I/O: such a server has
+	 * none. */
+	if (world.clock.now > forgot_at + SEC && world_chance(server.terms.nfs4.forget_open_in)) {
+		forgot_at = world.clock.now;
+		world_tell("server: forgets an open");
+		server_clients.opens[world_random(server_clients.open_count)].number = 0;
+	}
+}
+
+/* Each of the job's clients has one name here, and no other sends that, or what belongs to it. */
+void front_uses(struct nfs_call *call, struct client *client)
+{
+	uint32_t caller = call->front->came.client;
+
+	if (client->user && client->user != caller + 1)
+		world_violated("client %u sends what is client %u's", caller, client->user - 1);
+	for (uint32_t i = 0; !client->user && i < server_clients.client_count; i++)
+		if (server_clients.all[i].user == caller + 1)
+			world_violated("client %u has two names", caller);
+	client->user = caller + 1;
+}
+
+uint32_t front_take_slot(struct nfs_call *call, struct session *session, struct slot *slot)
+{
+	struct front *front = call->front;
+
+	if (slot->sequence && !slot->answered)
+		world_violated("slot %u was used twice at once: number %u is not answered",
+			       (uint32_t)(slot - session->slot), slot->sequence);
+	if (world_chance(server.terms.nfs4.busy_in)) {
+		world.failures[FAILED_DELAY]++;
+		return NFS4ERR_DELAY;
+	}
+	/* The table grows or shrinks: the client is told by each SEQUENCE. */
+	if (world_chance(server.terms.nfs4.resize_in))
+		session->target = 1 + (uint32_t)world_random(session->slots);
+	front->taken = slot;
+	front->before = *slot;
+	return NFS4_OK;
+}
+
+/* What a client must not do. */
+static void judge(const struct nfs_call *by, enum nfs4_operation operation, uint32_t status)
+{
+	const struct scenario_call *call = &by->front->came;
+	uint32_t sessions = 0;
+
+	/* One of many clients, with one session: once in the life of its ID (RFC 8881, 18.51.3),
+	 * unless it cannot know that it was heard. */
+	if (operation == NFS4_RECLAIM_COMPLETE && status == NFS4ERR_COMPLETE_ALREADY &&
+	    call->client && server_clients.all[by->client % CLIENTS_MAX].told)
+		world_violated("client %u sends RECLAIM_COMPLETE once more", call->client);
+	if (operation == NFS4_SEQUENCE && status == NFS4ERR_SEQ_FALSE_RETRY)
+		world_violated("slot %u was used for two calls with number %u", call->slot,
+			       call->sequence);
+	if (operation == NFS4_SEQUENCE && status == NFS4ERR_SEQ_MISORDERED)
+		world_violated("slot %u: number %u is not the next", call->slot, call->sequence);
+	for (uint32_t i = 0; operation == NFS4_CREATE_SESSION && i < server_clients.session_count;
+	     i++)
+		sessions += server_clients.sessions[i].number != 0;
+	if (sessions == server_clients.session_count)
+		world_violated("the clients keep %u sessions", sessions);
+}
+
+/* One of those about names asks to wait, though others before it in the compound were done. */
+static bool is_delayed(enum nfs4_operation operation)
+{
+	switch (operation) {
+	case NFS4_READ:
+	case NFS4_WRITE:
+	case NFS4_COMMIT: return false; /* files_read() and the like do */
+	default: return operation < NFS4_BIND_CONN_TO_SESSION && delays();
+	}
+}
+
+/* A READ or WRITE is by an open's stateid, which comes first. */
+static void judge_stateid(const struct front *front, const struct xdr_in *in)
+{
+	static const uint8_t special[NFS4_STATEID];
+
+	if (!memcmp(in->at, special, sizeof(special)))
+		world_violated("client %u sends no open's stateid", front->came.client);
+}
+
+/* A CREATE_SESSION has the number of the one before it: it gives the same session. */
+static void repeat_session(struct xdr_in *in)
+{
+	enum { SEQUENCE_AT = 8 + 3 }; /* its last byte, behind the client's ID */
+
+	--*(uint8_t *)(in->at + SEQUENCE_AT);
+}
+
+uint32_t front_begin(struct nfs_call *call, enum nfs4_operation operation, uint64_t file)
+{
+	struct front *front = call->front;
+	const struct scenario_fate *fate = &front->operation;
+
+	if (operation == NFS4_READ || operation == NFS4_WRITE)
+		judge_stateid(front, call->in);
+	decide(front, operation, *call->in, file);
+	/* What is about the message is the whole compound's. */
+	if (fate->unheard || fate->restarts || fate->mute || fate->delay || fate->end ||
+	    fate->fragment)
+		front->fate = *fate;
+	if (front->operation.unheard || front->operation.restarts) { /* nor has SEQUENCE come */
+		if (front->taken)
+			*front->taken = front->before;
+		call->slot = NULL;
+		front->logged = NULL;
+		return NFS4ERR_DELAY; /* which is not sent */
+	}
+	world_tell("server:   %s", nfs4_operation_name(operation));
+	if (front->operation.repeats)
+		repeat_session(call->in);
+	if (!front->operation.status && is_delayed(operation))
+		return NFS4ERR_DELAY;
+	return front->operation.status;
+}
+
+uint32_t front_end(struct nfs_call *call, enum nfs4_operation operation, uint32_t status)
+{
+	const struct front *front = call->front;
+
+	if (!front->operation.status)
+		judge(call, operation, status);
+	if (front->logged)
+		front->logged->status = status;
+	if (status) {
+		world_tell("server:   status %u", status);
+		call->in->at = call->in->end;
+	}
+	return status;
+}
+
+static void answer4(struct nfs_call *call)
+{
+	const struct front *front = call->front;
+
+	world_tell("server: xid %08x", front->rpc.xid);
+	if (front->rpc.procedure == NFS4_NULL)
+		return;
+	call->clients = &server_clients;
+	call->connection = front->came.connection;
+	call->address = front->came.address;
+	server_clients.now = world.clock.now;
+	forget_by_chance();
+	serve_nfs4(call, true);
+}
+
 static void answer_nfs(struct front *front)
 {
 	struct xdr_in *in = &front->in;
@@ -412,7 +649,7 @@ static void answer_nfs(struct front *front)
 	if (front->rpc.version == NFS_V3)
 		keeps = answer3(&call);
 	else
-		server4_answer(&call);
+		answer4(&call);
 	if (call.data)
 		xdr_put_fixed(call.out, call.data, call.data_length);
 	results.end = front->out.at;

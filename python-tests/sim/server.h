@@ -60,27 +60,6 @@ struct server {
 	uint8_t memory[SERVER_FILE], disk[SERVER_FILE];
 };
 
-/* A call that is carried out (servers/core/), and its reply, until that has left. */
-struct front {
-	LIST_ENTRY(front) link;
-	struct link_end *end; /* NULL: its connection is gone */
-	struct rpc_call rpc;
-	uint32_t sum;		/* of the call; by Kerberos: of its arguments, xor its procedure */
-	struct xdr_in call, in; /* from its xid on; its arguments, as far as they are not read */
-	struct xdr_out out;
-	struct arguments asked;
-	struct scenario_call came;	/* what is under way: the call, or its operation */
-	struct scenario_call *logged;	/* it, or its last operation, or NULL */
-	struct scenario_fate fate;	/* of the message */
-	struct scenario_fate operation; /* of what is under way */
-
-	/* NFSv4.1's */
-	struct slot *slot;	    /* that the call came over, or NULL */
-	uint32_t use;		    /* of the slot */
-	struct slot *taken, before; /* by this call, or NULL; and what it was then */
-	uint8_t bytes[];	    /* of the reply, with room for the mark; then the call's */
-};
-
 extern struct server server;
 
 /* Bytes have come. They are the callee's for the time of the call. */
@@ -97,22 +76,11 @@ void server_divide(uint32_t files, uint32_t size);
 uint32_t server_place(uint32_t file);
 /* It loses what is not durable. */
 void server_forget(void);
-/* The scenario decides the fate of a call, or of an operation, whose arguments begin at `in`. */
-void server_decide(struct front *front, uint32_t number, struct xdr_in in, uint64_t file);
-/* By chance: the call is to be sent again later. */
-bool server_delays(void);
 /* From now on nothing fails any more, and answers are fast; a server that is down comes up. */
 void server_heal(void);
 
-/* --- NFSv4.1 (server4.c): client IDs, sessions with their slots, opens and a grace period, all of
- * which a restart forgets. What a client has may be sent by that client alone --- */
-
-/* There will be so many clients beside the job's own. */
-void server4_begin(uint32_t clients);
-void server4_restart(void);
-
-/* Answers a compound. */
-void server4_answer(struct nfs_call *call);
+/* --- NFSv4.1: client IDs, sessions with their slots, opens and a grace period, all of which a
+ * restart forgets. What a client has may be sent by that client alone --- */
 
 /* What the server still keeps of its clients, or "": "sessions". */
 const char *server4_keeps(void);
