@@ -299,9 +299,9 @@ def test_a_demo_says_first_what_it_will_be(bare_machine: Machine, *, user: bool)
 def test_no_install_fetches_no_source_of_fio(machine: Machine, tmp_path: Path) -> None:
     for program in ("apt-get", "apt-cache"):
         machine.program(program, f"touch {tmp_path / 'called'}; exit 9")
+    (machine.folder / "dpkg-query").unlink()
     script = ["sh", str(ROOT / "cmake/fio-headers.sh"), find("fio"), str(tmp_path / "out"), "cmake"]
-    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "NFSMULTI_NO_INSTALL": "1"}
-    done = run(script, timeout=60, env=env)
+    done = run(script, timeout=60, env={"PATH": machine.path, "NFSMULTI_NO_INSTALL": "1"})
     assert done.status == 1
     assert done.stderr.startswith("fio's headers are not here, and --no-install keeps apt from")
     assert "-DFIO_SOURCE_DIR=DIRECTORY" in done.stderr

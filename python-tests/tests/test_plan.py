@@ -32,9 +32,7 @@ def test_factors_are_options_of_engine_and_fio_and_cross_the_cells() -> None:
     assert len({name_of(cell.factors) for cell in cells}) == len(cells)
     assert cells[0].options["iodepth"] == cells[0].factors["iodepth"] == 8
     assert crossed(SCENARIOS["oltp"].cells(Scale()), {"numjobs": (1, 2)})
-
-
-def test_a_version_is_the_engines_and_not_fios_own() -> None:
+    # A version is the engine's and not fio's own.
     cells = crossed(SCENARIOS["sweep"].cells(Scale(True)), parse_factors(["version=3,4.1"]))
     versions = {(cell.factors["version"], cell.options["nfsvers"]) for cell in cells}
     assert versions == {(3, 3), ("4.1", "4.1")}
@@ -50,10 +48,9 @@ def test_a_run_in_a_guest_that_is_gone_is_not_continued(tmp_path: Path) -> None:
 
 
 def test_a_factor_wins_over_the_arguments_of_a_users_path() -> None:
-    cells = crossed(SCENARIOS["sweep"].cells(Scale(True)), {"version": ("4.1",)})
+    (cell, *_) = crossed(SCENARIOS["sweep"].cells(Scale(True)), {"version": ("4.1",)})
     path = "nfs://10.0.0.1/vol?vers=3&soft&rsize=4096&timeo=7&mountport=9"
-    pool = OnPool(path).pool(cells[0])
-    assert pool == "nfs://10.0.0.1/vol?timeo=7"
+    assert OnPool(path).pool(cell) == "nfs://10.0.0.1/vol?timeo=7"
 
 
 def test_to_nfs4_a_guests_export_is_the_root() -> None:

@@ -35,7 +35,7 @@ from nfsmulti.run.watch import fio_options
 from nfsmulti.scenario import CellSpec, Choice, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
 from nfsmulti.stories.metadata import MOST
-from nfsmulti.summary import Summary
+from nfsmulti.summary import Factor, Summary
 from servers.scripted import ScriptedServer
 
 _CONNECTIONS = SCENARIOS["connections"]
@@ -48,37 +48,32 @@ def test_a_run_from_before_there_was_a_base_is_compared() -> None:
     assert why_not(older, run) is None
 
 
+_MOUNTED = {"transport": "tcp-mount", "nconnect": 2, "jobs": 4}
+
+
 @pytest.mark.parametrize(
-    ("words", "paths", "count"),
+    ("words", "paths", "factors", "count"),
     [
-        ("--pool=p --nconnect=2 --numjobs=4", ("fileserver:/a", "fileserver:/b"), 8),
-        ("--pool=p --nconnect=2 --numjobs=4 --spread=stripe", ("a:/v", "b:/v"), 16),
-        ("--pool=p --nconnect=2 --failover=1", ("a:/v", "b:/v"), 4),
-        ("--pool=p --spread_reads=queue", ("a:/v", "b:/v", "c:/v"), 3),
-        ("--ioengine=nfs --numjobs=3", (), 3),
-        ("--ioengine=libaio --directory=/mnt", (), None),
-        ("--pool=/m/a,/m/b --spread=stripe", ("/m/a", "/m/b"), None),
+        ("--pool=p --nconnect=2 --numjobs=4", ("fileserver:/a", "fileserver:/b"), {}, 8),
+        ("--pool=p --nconnect=2 --numjobs=4 --spread=stripe", ("a:/v", "b:/v"), {}, 16),
+        ("--pool=p --nconnect=2 --failover=1", ("a:/v", "b:/v"), {}, 4),
+        ("--pool=p --spread_reads=queue", ("a:/v", "b:/v", "c:/v"), {}, 3),
+        ("--ioengine=nfs --numjobs=3", (), {}, 3),
+        ("--ioengine=libaio --directory=/mnt", (), {}, None),
+        ("--pool=/m/a,/m/b --spread=stripe", ("/m/a", "/m/b"), {}, None),
+        # A mount has its connections for all jobs together; of a directory's nobody knows.
+        ("--numjobs=3", (), _MOUNTED, 2),
+        ("--numjobs=3", ("/m/1", "/m/2"), _MOUNTED, 4),
+        ("--numjobs=3", ("/m",), {**_MOUNTED, "transport": "directory"}, None),
     ],
 )
 def test_connections_follow_from_how_jobs_use_their_paths(
-    words: str, paths: tuple[str, ...], count: int | None
+    words: str, paths: tuple[str, ...], factors: dict[str, Factor], count: int | None
 ) -> None:
     cell = made_runs.reference("connections").cells[0]
-    parts = dict.fromkeys(paths, 0.5)
-    found = dataclasses.replace(cell, factors={}, jobs=[], paths=parts, command=f"fio {words}")
+    parts, command = dict.fromkeys(paths, 0.5), f"fio {words}"
+    found = dataclasses.replace(cell, factors=factors, jobs=[], paths=parts, command=command)
     assert found.connections == count
-    if not paths and count:  # a mount has its connections for all jobs together
-        for at, mounts, several in (
-            ("tcp-mount", (), 2),
-            ("tcp-mount", ("/m/1", "/m/2"), 4),
-            ("directory", ("/m",), None),  # how many its mount has nobody knows
-        ):
-            mounted = dataclasses.replace(
-                found,
-                factors={"transport": at, "nconnect": 2, "jobs": 4},
-                paths=dict.fromkeys(mounts, 0.5),
-            )
-            assert mounted.connections == several
 
 
 def test_a_count_of_the_storys_keeps_another_factors_beside_it() -> None:
@@ -100,28 +95,19 @@ def test_a_cell_is_named_by_all_its_connections(name: str, paths: int) -> None:
             parts if name != "security" else dict.fromkeys([*parts][: len(cell.jobs)], 1.0)
         ),
     )
-    for cell in run.done:
-        levels = (int(cell.factors.get(key, 1)) for key in ("connections", "nconnect", "jobs"))
-        over = 1 if "connections" in cell.factors else paths
-        assert re.search(rf"\b{math.prod(levels) * over} connection", naming(run)(cell))
     chosen = Choice(nconnect=(1, 4), jobs=(1, 4))
     specs, _ = SCENARIOS[name].own_cells(Scale(True, choice=chosen), OwnPool(paths, 0))
     planned = ordered(specs, 1, 1)
     waiting = dataclasses.replace(run, cells=[*map(record.waiting_cell, planned)])
-    for cell in map(record.as_planned, planned):
-        levels = (int(cell.factors.get(key, 1)) for key in ("connections", "nconnect", "jobs"))
-        over = int(cell.factors.get("paths", paths)) if name != "security" else 1
-        assert re.search(rf"\b{math.prod(levels) * over} connection", naming(waiting)(cell))
+    for there, cells in ((run, run.done), (waiting, map(record.as_planned, planned))):
+        for cell in cells:
+            levels = (int(cell.factors.get(key, 1)) for key in ("connections", "nconnect", "jobs"))
+            over = 1 if "connections" in cell.factors else int(cell.factors.get("paths", paths))
+            count = math.prod(levels) * (1 if name == "security" and there is waiting else over)
+            assert re.search(rf"\b{count} connection", naming(there)(cell))
 
 
 # --- what is run ---
-
-
-def test_arguments_of_a_cell_win_over_those_of_a_path() -> None:
-    cell = _CONNECTIONS.cells(Scale(choice=Choice(version=("4.1",))))[0]
-    path = "nfs://10.0.0.1/vol?proto=rdma&mountport=9&nfsport=8&soft"
-    assert asked(path, cell) == "nfs://10.0.0.1/vol?nfsport=8&soft&proto=tcp&version=4.1"
-    assert asked("/mnt/a", dataclasses.replace(cell, query="")) == "/mnt/a"
 
 
 @pytest.fixture
@@ -213,8 +199,6 @@ def test_mount_goes_to_the_ports_of_its_path() -> None:
 
 _METADATA = SCENARIOS["metadata"]
 
-# --- what is run ---
-
 
 def test_fio_s_own_engines_end_when_all_entries_are_done_and_ask_the_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -304,22 +288,23 @@ def test_who_encrypts_is_a_factor_with_a_baseline_in_clear() -> None:
     assert found == [("sys", 0, None), ("sys", 1, None), ("tls", 0, 0), ("tls", 1, 1)]
 
 
-def test_a_path_keeps_the_credentials_that_a_flavor_uses() -> None:
-    """The engine refuses others: they would be for nothing."""
-    keys = "keytab=k&principal=a&ccache=c&server_principal=s"
-    tls, own = "tls_ca=ca&tls_name=n", "tls_cert=c&tls_key=k"
-    path = f"nfs://nas/vol1?version=4.1&{keys}&{tls}&{own}&sec=krb5"
+def test_arguments_of_a_cell_win_over_those_of_a_path() -> None:
+    """Of credentials it keeps those that a flavor uses: others are refused, being for nothing."""
+    cell = _CONNECTIONS.cells(Scale(choice=Choice(version=("4.1",))))[0]
+    path = "nfs://10.0.0.1/vol?proto=rdma&mountport=9&nfsport=8&soft"
+    assert asked(path, cell) == "nfs://10.0.0.1/vol?nfsport=8&soft&proto=tcp&version=4.1"
+    assert asked("/mnt/a", dataclasses.replace(cell, query="")) == "/mnt/a"
+    keys = "&keytab=k&principal=a&ccache=c&server_principal=s"
+    tls, own = "&tls_ca=ca&tls_name=n", "&tls_cert=c&tls_key=k"
+    path = f"nfs://nas/vol1?version=4.1{keys}{tls}{own}&sec=krb5"
     every = ("none", "tls", "mtls")
     choice = Choice((1,), workload=("64k-read",), sec=("sys", "krb5p"), xprtsec=every)
     found = {str(cell.factors["flavor"]): asked(path, cell) for cell in _own(choice)}
-    kept = {"sys": "", "krb5p": f"&{keys}", "tls": f"&{tls}", "mtls": f"&{tls}&{own}"}
-    kept |= {"krb5p+tls": f"&{keys}&{tls}", "krb5p+mtls": f"&{keys}&{tls}&{own}"}
-    words = {name: f"sec={'krb5p' if 'krb5p' in name else 'sys'}" for name in kept}
-    over = {name: next((w for w in ("mtls", "tls") if w in name), "none") for name in kept}
-    assert found == {
-        name: f"nfs://nas/vol1?version=4.1{own}&{words[name]}&xprtsec={over[name]}"
-        for name, own in kept.items()
-    }
+    kept = {"sys": "&sec=sys&xprtsec=none", "krb5p": f"{keys}&sec=krb5p&xprtsec=none"}
+    kept |= {"tls": f"{tls}&sec=sys&xprtsec=tls", "mtls": f"{tls}{own}&sec=sys&xprtsec=mtls"}
+    kept["krb5p+tls"] = f"{keys}{tls}&sec=krb5p&xprtsec=tls"
+    kept["krb5p+mtls"] = f"{keys}{tls}{own}&sec=krb5p&xprtsec=mtls"
+    assert found == {name: f"nfs://nas/vol1?version=4.1{words}" for name, words in kept.items()}
 
 
 # --- what the server lacks ---
