@@ -216,19 +216,15 @@ def test_the_engines_target_makes_what_asks_servers_too(plain_engine: Engine) ->
     assert not {"nfsmulti-sim", "nfs-sink", "libnfsmulti-test.so"} & there
 
 
-def test_headers_of_fio_are_fetched_once_for_all_builds(tmp_path: Path) -> None:
+def test_configuring_once_more_fetches_and_builds_nothing_anew(tmp_path: Path) -> None:
+    """A library's flags are the same each time; else tests lose the engine that they run."""
     if not (build_dir() / "fio-headers").exists():
         pytest.skip("the engine was built with -DFIO_SOURCE_DIR=")
-    run(configuring(tmp_path), timeout=_SECONDS, env={"NFSMULTI_NO_INSTALL": "1"}).check()
-    assert not (tmp_path / "fio-headers").exists()
-
-
-def test_configuring_again_builds_nothing_anew(tmp_path: Path) -> None:
-    """A library's flags are the same each time; else tests lose the engine that they run."""
     configure = configuring(tmp_path)
     flags = []
     for _ in range(2):
-        run(configure, timeout=_SECONDS).check()
+        run(configure, timeout=_SECONDS, env={"NFSMULTI_NO_INSTALL": "1"}).check()
         flags.append({file: file.read_text() for file in tmp_path.rglob("flags.make")})
+    assert not (tmp_path / "fio-headers").exists()
     assert flags[0]
     assert flags[0] == flags[1]
