@@ -54,21 +54,6 @@ def test_every_address_serves_and_has_its_text(lab: Lab) -> None:
     assert pools.startswith(f"lab:{lab.pool} one:{lab.path(0)} ro:")
 
 
-def test_server_stops_starts_and_pauses(lab: Lab) -> None:
-    server = lab.server(3)
-    address = server.endpoint.address
-    for end in (server.stop, server.kill):
-        end()
-        assert not server.running
-        assert _nfs_versions(lab, address) == []
-        server.start()
-        assert _nfs_versions(lab, address) == [3, 4]
-    server.pause()
-    assert server.running
-    server.resume()
-    assert _nfs_versions(lab, address) == [3, 4]
-
-
 def test_one_instance_serves_all_addresses_and_two_labs_live_at_once(lab: Lab) -> None:
     with started_lab(LabConfig(addresses=2, instances=Instances.ONE)) as other:
         assert other.server(0) is other.server(1)

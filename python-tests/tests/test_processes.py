@@ -64,17 +64,27 @@ def test_output_and_status() -> None:
     assert run(["sh", "-c", "kill -TERM $$"], timeout=60).status == -signal.SIGTERM
 
 
-def test_a_daemon_that_was_killed_adds_to_what_it_said(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    argv = ["sh", "-c", 'echo $$ in "$PWD"; exec sleep 1000']
-    said = []
+def test_a_daemon_ends_pauses_and_adds_to_what_it_said(tmp_path: Path) -> None:
+    """A start that finds it paused lets it go on."""
+    log, said = tmp_path / "log", []
+    script = "trap 'echo bye; exit' TERM; echo $$ in \"$PWD\"; sleep 1000 & wait"
+    argv = ["sh", "-c", script]
     one = Daemon("it", argv, log, lambda: b" in " in one.logged(), cwd=tmp_path)
-    with one:
-        said.append(f"{one.pid} in {tmp_path}\n")
-        one.kill()
+    for end, words in ((one.kill, ""), (one.stop, "bye\n")):
         one.start()
-        said.append(f"{one.pid} in {tmp_path}\n")
-        assert one.said() == said[1]
+        pid = one.pid
+        said.append(f"{pid} in {tmp_path}\n")
+        assert one.said() == said[-1]
+        for go_on in (one.resume, one.start):
+            one.pause()
+            eventually(lambda: ") T " in Path(f"/proc/{one.pid}/stat").read_text())
+            assert one.running
+            go_on()
+            eventually(lambda: ") T " not in Path(f"/proc/{one.pid}/stat").read_text())
+        assert one.pid == pid
+        end()
+        said[-1] += words
+        assert (one.running, one.pid) == (False, None)
     assert log.read_text() == "".join(said)
 
 

@@ -77,7 +77,6 @@ def test_the_limits_of_a_number_are_taken() -> None:
 _REFUSED = [
     ("lab run --assured=1mbit -- true", "--assured is a share of --per-address"),
     ("lab run --local --link=1gbit -- true", "--local cannot limit rates"),
-    ("lab run --local --per-connection=1gbit -- true", "--local cannot limit rates"),
     ("lab run --per-address=1gbit --per-connection=1gbit -- true", "exclude each other"),
     ("lab run --id=../x -- true", "lab id '../x'"),
     ("clean --results none", "none: there is no such folder\n  name the folder that holds"),
@@ -114,8 +113,6 @@ _REFUSED = [
     ("run dd --resume HERE a", "name its scenario and its folder"),
     ("run connections --resume --nconnect 2 --mounts", "--nconnect, --mounts cannot change that"),
     ("run dd --resume --quick --seed=0", "--quick, --seed cannot change that"),
-    ("run dd --resume --pool a --hosts=a", "--pool, --hosts cannot change that"),
-    ("run neighbour --resume --server-command env", "--server-command cannot change that"),
     ("run neighbour --resume --setting a=1", "--setting cannot change that"),
     # factors, which make no other workload
     ("run dd --factors nosuch=1,2", f"--factors nosuch: {_NO_OPTION}"),
