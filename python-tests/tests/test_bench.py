@@ -60,13 +60,10 @@ def test_cases_have_names_by_which_they_are_chosen() -> None:
         choose(CLIENT_COST, ["write 5k"])
 
 
-def _case(name: str) -> Case:
-    return next(case for case in CLIENT_COST if case.name == name)
-
-
 def _engines(name: str, **more: Path) -> dict[str, CellSpec]:
     engines = {YARDSTICK: Path("y.so")} | more
-    found = cost.client_cost(_case(name), cost.QUICK, Path("/peer/fio"), engines)
+    (case,) = (one for one in CLIENT_COST if one.name == name)
+    found = cost.client_cost(case, cost.QUICK, Path("/peer/fio"), engines)
     return {str(spec.factors["engine"]): spec for spec in found}
 
 

@@ -234,16 +234,14 @@ def test_a_command_before_the_first_io_runs_once_or_ends_all(tmp_path: Path) -> 
 # --- the entries of a cell ---
 
 
-def _cell(operation: str) -> CellSpec:
-    return next(c for c in _METADATA.cells(Scale(True)) if c.factors["operation"] == operation)
-
-
 def test_what_ended_a_cell_is_said_where_its_entries_cannot_be_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A mount's before its fio began; the engine's in less time, for the server may be gone."""
     peers = _METADATA.cells(Scale(True, choice=Choice(mounts=True)))
     mounted = next(cell for cell in peers if cell.client == "mount")
+    own = _METADATA.cells(Scale(True))
+    made = next(cell for cell in own if cell.factors["operation"] == "create")
     limits: list[float] = []
 
     def late(*_: object, seconds: float, **__: object) -> Usage:
@@ -258,26 +256,22 @@ def test_what_ended_a_cell_is_said_where_its_entries_cannot_be_removed(
 
     with pytest.raises(HarnessError, match="gone"), entries(mounted):
         raise HarnessError("gone")
-    with pytest.raises(HarnessError, match="gone"), entries(_cell("create")):
+    with pytest.raises(HarnessError, match="gone"), entries(made):
         raise HarnessError("gone")
-    with pytest.raises(HarnessError, match="late"), entries(_cell("create")):
+    with pytest.raises(HarnessError, match="late"), entries(made):
         pass
     after_failure, usual = limits
     assert after_failure < usual / 5
 
 
-# --- security: what is run ---
+# --- security ---
 
 
-_SECURITY = SCENARIOS["security"]
 _ONE = OwnPool(urls=1, mounts=0)
 
 
-def _own(choice: Choice, pool: OwnPool = _ONE, *, quick: bool = True) -> list[CellSpec]:
-    return _SECURITY.own_cells(Scale(quick, choice=choice), pool)[0]
-
-
-# --- what is run ---
+def _own(choice: Choice) -> list[CellSpec]:
+    return SCENARIOS["security"].own_cells(Scale(True, choice=choice), _ONE)[0]
 
 
 def test_who_encrypts_is_a_factor_with_a_baseline_in_clear() -> None:
@@ -310,11 +304,6 @@ def test_arguments_of_a_cell_win_over_those_of_a_path() -> None:
 # --- what the server lacks ---
 
 
-def _statuses(folder: Path) -> dict[str, tuple[str, str]]:
-    cells = Summary.load(folder).cells
-    return {str(cell.factors["flavor"]): (cell.status, cell.why or "") for cell in cells}
-
-
 def test_what_a_server_lacks_is_a_line_and_no_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -326,7 +315,8 @@ def test_what_a_server_lacks_is_a_line_and_no_failure(
         done = call_harness("run", "security", f"--pool={server.pool()}", *words)
     assert done.status == 0, done.stdout + done.stderr
     (folder,) = tmp_path.glob("security/*")
-    found = _statuses(folder)
+    cells = Summary.load(folder).cells
+    found = {str(cell.factors["flavor"]): (cell.status, cell.why or "") for cell in cells}
     assert found["sys"] == ("done", "")
     assert found["tls"][0] == "skipped"
     assert "the server offers no TLS" in found["tls"][1]
