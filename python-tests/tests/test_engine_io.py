@@ -42,13 +42,9 @@ _AS_PSYNC: dict[str, tuple[str, dict[str, dict[str, Option]]]] = {  # jobs, and 
     "directions, blocks and patterns": ("--iodepth=8 --bs=4k --size=1m", {
         **{mode: {"rw": mode} for mode in ("read", "write", "randread", "randwrite", "randrw")},
         "rw": {"rw": "rw"},
-        "mix": {"rw": "randrw", "rwmixread": 80},
-        "small": {"rw": "randrw", "bs": 512},
         "odd": {"rw": "write", "bs": 3000},
-        "whole": {"rw": "write", "bs": "1m"},
         "range": {"rw": "randrw", "bsrange": "512-128k"},
         "unaligned": {"rw": "randrw", "bsrange": "512-128k", "bs_unaligned": 1},
-        "split": {"rw": "randrw", "bssplit": "4k/50:64k/50"},
         "directions": {"rw": "randrw", "bs": "4k,64k"},
         "large": {"rw": "rw", "bs": "4m", "size": "16m"},
         "nomap": {"rw": "randread", "norandommap": 1},
