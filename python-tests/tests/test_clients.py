@@ -21,7 +21,6 @@ from scripted_jobs import (
     NO_RESERVED_PORTS,
     READING,
     TWO_ADDRESSES,
-    Outcome,
     Run,
     go,
 )
@@ -401,14 +400,10 @@ def test_a_lost_connection_does_not_end_a_job_that_opens_its_file_again(clients:
     # Over a connection that is not bound, DESTROY_SESSION may be refused (RFC 8881, 18.37.3).
     sessions = {call.session for call in outcome.calls(Nfs4.READ)}
     destroyed, bound = (
-        _over(outcome, one) for one in (Nfs4.DESTROY_SESSION, Nfs4.BIND_CONN_TO_SESSION)
+        {(call.session, call.connection) for call in outcome.calls(one) if call.session in sessions}
+        for one in (Nfs4.DESTROY_SESSION, Nfs4.BIND_CONN_TO_SESSION)
     )
-    assert {one for one in destroyed if one[0] in sessions} <= bound
-
-
-def _over(outcome: Outcome, operation: Nfs4) -> set[tuple[int, int]]:
-    """Return the sessions of an operation's calls, and the connections that they came over."""
-    return {(call.session, call.connection) for call in outcome.calls(operation)}
+    assert destroyed <= bound
 
 
 def test_clients_that_wait_for_others_opens_renew_their_leases(clients: Run) -> None:

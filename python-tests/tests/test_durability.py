@@ -35,18 +35,19 @@ pytestmark = pytest.mark.sanitized
 
 _FORGETS = Answer(do=ScriptedServer.new_verifier)
 _WRITE = ["--rw=write", "--bs=64k", "--size=1m"]
-_STABLE: dict[str, tuple[Options, Stable]] = {
-    "by default": ({}, Stable.UNSTABLE),
-    "data_sync": ({"stable": "data_sync"}, Stable.DATA_SYNC),
-    "file_sync": ({"stable": "file_sync"}, Stable.FILE_SYNC),
-    "sync=1": ({"sync": 1}, Stable.FILE_SYNC),
-    "sync=sync": ({"sync": "sync", "stable": "data_sync"}, Stable.FILE_SYNC),
-    "sync=dsync": ({"sync": "dsync"}, Stable.DATA_SYNC),
-    "sync=dsync, file_sync": ({"sync": "dsync", "stable": "file_sync"}, Stable.FILE_SYNC),
-}
 
 
-@runs({name: case(**options, expected=stable) for name, (options, stable) in _STABLE.items()})
+@runs(
+    {
+        "by default": case(expected=Stable.UNSTABLE),
+        "data_sync": case(stable="data_sync", expected=Stable.DATA_SYNC),
+        "file_sync": case(stable="file_sync", expected=Stable.FILE_SYNC),
+        "sync=1": case(sync=1, expected=Stable.FILE_SYNC),
+        "sync=sync": case(sync="sync", stable="data_sync", expected=Stable.FILE_SYNC),
+        "sync=dsync": case(sync="dsync", expected=Stable.DATA_SYNC),
+        "sync=dsync, file_sync": case(sync="dsync", stable="file_sync", expected=Stable.FILE_SYNC),
+    }
+)
 def test_how_writes_ask(ran: Outcome) -> None:
     stable = ran.case.expected
     undisturbed(ran.result)

@@ -108,17 +108,24 @@ def test_mounts_and_urls_of_the_same_files(exported: Place, lab: Lab) -> None:
 
 
 def test_addresses_and_ports(exported: Place, lab: Lab) -> None:
-    """A port stands behind the host or in an argument, or is the server's rpcbind's."""
+    """A port stands behind the host or in an argument, or is the server's rpcbind's.
+
+    An export may have folders of it behind.
+    """
     first = lab.path(0)
+    (exported.files / "d/e").mkdir(parents=True)
     for pool, addresses in (
         (f"nfs://10.77.0.[2-4]/export?{_PORTS},{lab.path(3)}", [*_ADDRESSES[1:], _ADDRESSES[3]]),
         (f"{lab.pool6},{first}", ["[fd77::1]", "10.77.0.1"]),
         ("nfs://10.77.0.1:22049/export?mountport=22050", ["10.77.0.1"]),
         ("nfs://10.77.0.1/export", ["10.77.0.1"]),
+        ("nfs://10.77.0.1/export/d/", ["10.77.0.1"]),
+        ("nfs://10.77.0.1/export//d/e", ["10.77.0.1"]),
     ):
         _expect_remotes(exported, pool, addresses)
     pool = "nfs://10.77.0.1/export,nfs://10.77.0.2/export"
     _expect_remotes(exported, pool, _ADDRESSES[:2], port=22049, mountport=22050)
+    assert exported.names() == ["d/e/f", "d/f", "f"]
 
 
 def _expect_remotes(place: Place, pool: str, addresses: Sequence[str], **options: Option) -> None:
@@ -128,14 +135,6 @@ def _expect_remotes(place: Place, pool: str, addresses: Sequence[str], **options
     result = place.fio.well(pool=pool, **job, **options)
     assert all(line.write_ops for line in result.stats)
     assert [line.remote.rpartition(":")[0] for line in result.stats] == addresses
-
-
-def test_folder_of_an_export(exported: Place) -> None:
-    exported.random("d/e/f", 65536)
-    for export, name in (("export/d/e", "f"), ("export/d/", "e/f"), ("export//d", "e/f")):
-        pool = f"nfs://10.77.0.1/{export}?{_PORTS}"
-        report = done(exported.fio(pool=pool, rw="read", bs="4k", filename=name))
-        assert report.bytes("read") == 65536
 
 
 _SERVE = """

@@ -48,7 +48,6 @@ _VERIFIED = {"version": 4, "verify": "crc32c", "end_fsync": 1}
 _TURNS: Options = {"nconnect": 2, "spread": "roundrobin"}
 # Two connections on each path, and all of them in use.
 _ALL: Options = {"rw": "randwrite", "verify": "crc32c", **_TURNS}
-_TWO = {"addresses": TWO_ADDRESSES, "version": 4}
 _BOTH = Share.READ | Share.WRITE
 _LOST = Answer(reply=False, end="reset")
 _DELAYS = Answer(status=Status4.DELAY)
@@ -246,32 +245,28 @@ def test_a_path_that_leads_nowhere_leaves_no_client(client: FioRunner) -> None:
 # --- what connections share, a client ID or a session (2.10.5) ---
 
 
-# Terms of the server, trunking, and the sessions that data comes over.
-_SHARED: dict[str, tuple[partial[Terms], str, int]] = {
-    "a session for each connection": (partial(Terms), "clientid", 4),
-    # It is a number as any other (RFC 8881, 3.3).
-    "a client ID of zero": (partial(Terms, zero_id=True), "clientid", 4),
-    "one session over all addresses": (partial(Terms), "session", 1),
-    "an address that no session spans": (
-        partial(Terms, minor_ids={TWO_ADDRESSES[1]: 9}), "session", 1 + 2,
-    ),
-}  # fmt: skip
+_over_two = partial(case, addresses=TWO_ADDRESSES, version=4, **_ALL)
 
 
+# The sessions that data comes over.
 @runs(
     {
-        name: case(**_TWO, **_ALL, terms=terms, trunking=trunking, expected=(name, sessions))
-        for name, (terms, trunking, sessions) in _SHARED.items()
+        "a session for each connection": _over_two(trunking="clientid", expected=4),
+        # It is a number as any other (RFC 8881, 3.3).
+        "a client ID of zero": _over_two(terms=partial(Terms, zero_id=True), expected=4),
+        "one session over all addresses": _over_two(trunking="session", expected=1),
+        "an address that no session spans": _over_two(
+            trunking="session", terms=partial(Terms, minor_ids={TWO_ADDRESSES[1]: 9}), expected=3
+        ),
     }
 )
 def test_what_a_jobs_connections_share(ran: Outcome) -> None:
     """There is one client ID: of the process that sets up, and of the job."""
-    name, sessions = ran.case.expected
     destroyed = [call for call in ran.calls(Nfs4.DESTROY_CLIENTID) if call.status == 0]
     told = ["trunking=session: the server does not span" in line for line in ran.said()]
-    assert (_data_sessions(ran), len(destroyed)) == (sessions, 2)
+    assert (_data_sessions(ran), len(destroyed)) == (ran.case.expected, 2)
     assert {call.server[0] for call in ran.calls(*DATA4)} == {*TWO_ADDRESSES}
-    assert told == ([True] if name == "an address that no session spans" else [])
+    assert told == ([True] if ran.case.expected == 3 else [])
     _keeps_nothing(ran.server)
 
 
