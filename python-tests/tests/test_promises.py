@@ -55,21 +55,16 @@ from servers.scripted import (
 pytestmark = pytest.mark.sanitized
 
 
-def _end_once_it_says(words: str) -> Callable[[ScriptedServer, FioProcess], None]:
-    """Make what tells a job to end as soon as it has said something."""
-
-    def during(_: ScriptedServer, process: FioProcess) -> None:
-        eventually(lambda: words in stderr_of(process))
-        process.signal(signal.SIGTERM)
-
-    return during
-
-
 # --- told when nothing has been sent yet, or nothing has come in full ---
 
 _TRICKLES: Options = {"rw": "read", "iodepth": 1, "filename": "r", "timeo": 2}
 _trickle = partial(case, on(Nfs.READ, Answer(chunk=100, pause=1.0)), **_TRICKLES)
-_told = _end_once_it_says("server not responding, still trying")
+
+
+def _told(_: ScriptedServer, process: FioProcess) -> None:
+    """Tell a job to end as soon as it has said that it waits."""
+    eventually(lambda: "server not responding, still trying" in stderr_of(process))
+    process.signal(signal.SIGTERM)
 
 
 def _reads_no_data(call: Call) -> Answer | None:
@@ -209,22 +204,21 @@ def _stop_at(*procedures: Procedure) -> Callable[[ScriptedServer, FioProcess], N
 
 _SILENT_WRITE = on((Nfs.WRITE, Nfs4.WRITE), Answer(reply=False, do=_fall_silent))
 _lays_out = partial(case, _SILENT_WRITE, during=_stop_at(Nfs.WRITE, Nfs4.WRITE), error=None)
-# It has its own file to set up, or else fio would ask before it opens.
-_opens = partial(
-    case,
-    on(Mount.MNT, NEVER),
-    runtime=1,
-    create_serialize=0,
-    during=_stop_at(Mount.MNT),
-    error=None,
-)
 
 
 @runs(
     {
         # Its runtime, which has not begun then, does not hide the signal, whatever the clock says.
         # It gives up 2 s after the signal: 8 s before MOUNT would give up by itself and say so.
-        "opens": _opens(exitall=1),
+        # It has its own file to set up, or else fio would ask before it opens.
+        "opens": case(
+            on(Mount.MNT, NEVER),
+            runtime=1,
+            exitall=1,
+            create_serialize=0,
+            during=_stop_at(Mount.MNT),
+            error=None,
+        ),
         # What is half laid out goes if the server answers soon: it does not.
         "lays its file out": _lays_out(exitall=1, **READING),
         "lays its file out, v4": _lays_out(version=4, exitall=1, **READING),
