@@ -96,7 +96,6 @@ class _Soak:
     folder: str = ""
 
 
-@dataclass
 class _Passes:
     """Runs fio while paths of a lab fail, pass after pass; `sums` says what all have done.
 
@@ -104,15 +103,10 @@ class _Passes:
     whole: names are not retried, whatever `hard` says of data.
     """
 
-    lab: Lab
-    engine: Engine
-    folder: Path
-    version: str | None
-
-    def __post_init__(self) -> None:
-        self.sums, self._faults = Counter[str](), Faults(self.lab)
-        self._pool = self.lab.pool_of(self.lab.config.addresses, version=self.version)
-        self._fio = Fio(self.engine, enter=self.lab.command([]))
+    def __init__(self, lab: Lab, engine: Engine, folder: Path, version: str | None):
+        self._folder, self.sums, self._faults = folder, Counter[str](), Faults(lab)
+        self._pool = lab.pool_of(lab.config.addresses, version=version)
+        self._fio = Fio(engine, enter=lab.command([]))
 
     def run(
         self,
@@ -124,7 +118,7 @@ class _Passes:
         arguments: Sequence[str] = (),
     ) -> None:
         """Break paths while fio runs, from when it is under way; it must do all that is wanted."""
-        folder = self.folder / name
+        folder = self._folder / name
         folder.mkdir(parents=True, exist_ok=True)  # of a try while the machine stood still
         write_json(folder / "faults.json", [asdict(fault) for fault in faults])
         with self._fio.start(
@@ -149,7 +143,7 @@ class _Passes:
         print(
             name, *(f"{what}: {sum_:,}" for what, sum_ in self.sums.items()), sep="  ", flush=True
         )
-        write_json(self.folder / "soak.json", self.sums)
+        write_json(self._folder / "soak.json", self.sums)
 
     def _break_paths(self, faults: Sequence[_PathFault], process: FioProcess) -> None:
         """Let paths fail and return as the schedule says, while fio runs."""
