@@ -46,7 +46,6 @@ from servers.scripted import (
     mark,
     on,
     reserved_ports_only,
-    rpc_mismatch,
 )
 
 pytestmark = pytest.mark.sanitized
@@ -96,7 +95,6 @@ def _gone(status: Status, handle: Status = Status.STALE, **words: object) -> Cas
             for procedure, status, error in (
                 (Nfs.LOOKUP, Status.STALE, errno.ESTALE),
                 (Nfs.CREATE, Status.ROFS, errno.EROFS),
-                (Nfs.CREATE, Status.NOSPC, errno.ENOSPC),
             )
         },
         **{
@@ -203,19 +201,16 @@ def _tells(
 @runs(
     {
         "MNT: an end": _tells(Mount.MNT, Answer(reply=False, end="close"), _RESTARTED),
-        "MNT: no such export": _tells(Mount.MNT, Status.NOENT, "MNT3ERR_NOENT", _BLAMED),
         "MNT: a fault": _tells(Mount.MNT, Status.SERVERFAULT, "MNT3ERR_SERVERFAULT"),
         "FSINFO: not for you": _tells(Nfs.FSINFO, Status.ACCES, "NFS3ERR_ACCES", _BLAMED),
         "no NFSv3": _tells(Nfs.FSINFO, _NO_VERSION, "mount: the server offers NFS versions"),
         "no MOUNT": _tells(Mount.NULL, _NO_PROGRAM, "no MOUNT, on this port", "version=4.1"),
-        "MNT: another RPC": _tells(Mount.MNT, Answer(rpc=rpc_mismatch(3, 4)), "cannot mount"),
         "MNT: 2 GiB": _tells(Mount.MNT, Answer(raw=mark(2**31 - 1) + bytes(4096)), "cannot mount"),
         "LOOKUP: not for you": _tells(Nfs.LOOKUP, Status.ACCES, "_ACCES: ", "xprtsec=tls"),
         "no NFSv4": _tells(Nfs4.EXCHANGE_ID, SOUND, _NO_NFS4, minors=()),
         "no NFSv4.1": _tells(Nfs4.EXCHANGE_ID, SOUND, _NO_MINOR, minors=(2,)),
         "AUTH_TOOWEAK": _tells(Nfs4.EXCHANGE_ID, _DENIED, _TOO_WEAK),
         "PUTROOTFH ACCESS": _tells(Nfs4.PUTROOTFH, Status4.ACCESS, _ROOT, _ALLOWED),
-        "GETATTR ACCESS": _tells(Nfs4.GETATTR, Status4.ACCESS, _ROOT, _ALLOWED),
         "LOOKUP ACCESS": _tells(Nfs4.LOOKUP, Status4.ACCESS, _PATH, _ALLOWED),
         "LOOKUP NOENT": _tells(Nfs4.LOOKUP, Status4.NOENT, _PATH, _NO_PATH, "pseudo"),
         "LOOKUP SERVERFAULT": _tells(Nfs4.LOOKUP, Status4.SERVERFAULT, _PATH, "Remote I/O error)"),
