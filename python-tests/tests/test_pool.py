@@ -400,14 +400,13 @@ def test_relative_name(testlib: CData) -> None:
 
 def test_as_many_paths_are_resolved_as_a_pool_takes(testlib: CData) -> None:
     """A failure leaves the pool as it was. What a host is resolved to is in test_engine_pool.py."""
-    found: list[int] = [_PATHS_MAX]
 
-    def most(_host: CData, _family: int, addrs: CData, room: int, _why: CData, _size: int) -> int:
-        for at in range(min(found[0], room)):
-            addrs[at].ss_family = socket.AF_INET
-        return min(found[0], int(room))
+    def resolved(written: str, found: int = _PATHS_MAX) -> tuple[int, int, int]:
+        def most(_host: CData, _family: int, addrs: CData, room: int, *_why: CData) -> int:
+            for at in range(min(found, room)):
+                addrs[at].ss_family = socket.AF_INET
+            return min(found, int(room))
 
-    def resolved(written: str) -> tuple[int, int, int]:
         pool, error = parsed(testlib, written), zeros("pool_error")
         code = testlib.pool_resolve(pool, ffi.callback("pool_resolver", most), error)
         return int(code), int(error.column), int(pool.count)
@@ -415,10 +414,8 @@ def test_as_many_paths_are_resolved_as_a_pool_takes(testlib: CData) -> None:
     assert resolved("nfs://most/x") == (0, 0, _PATHS_MAX)
     assert resolved("nfs://most/x,/mnt/a") == (-errno.EINVAL, 14, 2)
     assert resolved("/mnt/a,nfs://most/x") == (-errno.EINVAL, 8, 2)
-    found[0] = 0
-    assert resolved("/mnt/a,nfs://none/x") == (-errno.EHOSTUNREACH, 8, 2)
-    found[0] = -errno.ENOMEM
-    assert resolved("nfs://starving/x") == (-errno.ENOMEM, 0, 1)
+    assert resolved("/mnt/a,nfs://none/x", 0) == (-errno.EHOSTUNREACH, 8, 2)
+    assert resolved("nfs://starving/x", -errno.ENOMEM) == (-errno.ENOMEM, 0, 1)
 
 
 def test_tool_resolves(tool: Tool) -> None:
@@ -666,21 +663,18 @@ def _members(lib: CData) -> list[CData]:
     return [term for term in terms_rows(lib) if term.kind != CONSTANTS.TERM_GONE]
 
 
-def _put(term: CData, terms: CData, which: int) -> None:
-    """Give a term the first or the second of two values that it may have."""
-    at = ffi.cast("char *", terms) + term.at
-    if term.kind in {CONSTANTS.TERM_TEXT, CONSTANTS.TERM_ADDRESSES}:
-        ffi.cast("char **", at)[0] = _TEXTS[which]
-    else:
-        number = term.values[which].value if term.values[which].word else which
-        ffi.cast("unsigned int *", at)[0] = number
-
-
-def _get(term: CData, terms: CData) -> CData:
-    """Return what it has: a number, or where its text is."""
+def _place(term: CData, terms: CData) -> CData:
+    """Return where a term's number is, or the address of its text."""
     is_text = term.kind in {CONSTANTS.TERM_TEXT, CONSTANTS.TERM_ADDRESSES}
     at = ffi.cast("char *", terms) + term.at
-    return ffi.cast("char **" if is_text else "unsigned int *", at)[0]
+    return ffi.cast("char **" if is_text else "unsigned int *", at)
+
+
+def _put(term: CData, terms: CData, which: int) -> None:
+    """Give a term the first or the second of two values that it may have."""
+    place = _place(term, terms)
+    number = term.values[which].value if term.values[which].word else which
+    place[0] = _TEXTS[which] if ffi.typeof(place) is ffi.typeof("char **") else number
 
 
 def test_each_member_has_a_row(testlib: CData) -> None:
@@ -697,10 +691,10 @@ def test_a_paths_argument_wins_over_its_jobs_option(testlib: CData) -> None:
         _put(term, job, 0)
         _put(term, path, 1)
         silent = testlib.terms_over(path, job)
-        assert _get(term, ffi.addressof(silent)) == _get(term, job), text(term.word)
+        assert _place(term, ffi.addressof(silent))[0] == _place(term, job)[0], text(term.word)
         testlib.term_give(ffi.addressof(term), path)
         own = testlib.terms_over(path, job)
-        assert _get(term, ffi.addressof(own)) == _get(term, path), text(term.word)
+        assert _place(term, ffi.addressof(own))[0] == _place(term, path)[0], text(term.word)
 
 
 def test_jobs_that_differ_in_a_term_of_paths_share_none(testlib: CData) -> None:
