@@ -13,17 +13,7 @@ import test_pool
 import test_wire
 
 from nfsmulti.paths import PYTHON_TESTS
-from servers.rpc import (
-    STARTTLS,
-    AcceptStat,
-    AuthStat,
-    accepted,
-    denied,
-    mark,
-    message,
-    record,
-    xdr,
-)
+from servers.rpc import STARTTLS, AcceptStat, AuthStat, accepted, denied, mark, message, record, xdr
 
 _XID = 0x01020304
 _ATTRIBUTES = struct.pack(">I84x", 1)

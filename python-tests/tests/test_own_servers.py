@@ -38,17 +38,7 @@ from servers.rpc import (
     record,
     xdr,
 )
-from servers.scripted import (
-    Answer,
-    Call,
-    Nfs,
-    Nfs4,
-    ScriptedServer,
-    Stable,
-    Status4,
-    Terms,
-    on,
-)
+from servers.scripted import Answer, Call, Nfs, Nfs4, ScriptedServer, Stable, Status4, Terms, on
 
 _TIB = 1 << 40
 _SECONDS = 60.0

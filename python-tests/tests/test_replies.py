@@ -7,16 +7,7 @@ What needs no socket and nothing of fio is a scenario: test_scenarios*.py.
 import errno
 
 import pytest
-from engine_helpers import (
-    Place,
-    done,
-    eventually,
-    job_of,
-    refused,
-    said,
-    sections,
-    stderr_of,
-)
+from engine_helpers import Place, done, eventually, job_of, refused, said, sections, stderr_of
 from scripted_jobs import (
     BOTH,
     KIB,
