@@ -228,17 +228,8 @@ def results() -> Iterator[tuple[str, bytes, int, tuple[int, bool, int, bytes]]]:
             yield name, xdr(0) + before + given + behind, 0, says
 
 
-class Decoded(NamedTuple):
-    """What has become of results: whether they are sound, or more is needed, and what they say."""
-
-    sound: bool
-    more: bool
-    used: int
-    status: int
-    says: tuple[int, bool, int, bytes]
-
-
-def decode_results(lib: CData, name: str, sent: bytes) -> Decoded:
+def decode_results(lib: CData, name: str, sent: bytes) -> tuple[bool, bool, object]:
+    """Return whether results are sound, whether more is needed, and what has been read."""
     status, sound = ffi.new("uint32_t *"), []
     io, meta = zeros("io_result"), zeros("meta_result")
     if name in _DATA_PATH:
@@ -247,16 +238,17 @@ def decode_results(lib: CData, name: str, sent: bytes) -> Decoded:
         decode, which, result = lib.nfs3_decode_meta, getattr(CONSTANTS, f"META_{name}"), meta
     used, more = read(sent, lambda source: sound.append(decode(source, which, status, result)))
     says = (io.count, io.eof, io.committed, value(io.verifier))
-    return Decoded(sound[0], more, used, status[0], says)
+    return sound[0], more, (used, status[0], says)
 
 
 def test_results(testlib: CData) -> None:
     """All of them are read, and no more, whichever attributes the server leaves out."""
     for name, sent, status, says in results():
         found = decode_results(testlib, name, sent + b"behind")
-        assert found == Decoded(True, False, len(sent), status, says), (name, sent)
+        assert found == (True, False, (len(sent), status, says)), (name, sent)
         for length in range(len(sent)):
-            assert decode_results(testlib, name, sent[:length]).more, (name, length)
+            _, more, _ = decode_results(testlib, name, sent[:length])
+            assert more, (name, length)
 
 
 def test_contradictory_results(testlib: CData) -> None:
@@ -266,7 +258,8 @@ def test_contradictory_results(testlib: CData) -> None:
         ("READ", xdr(0, 0, 4096, 1, 4097)),
         ("WRITE", xdr(0, 0, 0, 4096, 3) + _VERIFIER),
     ):
-        assert not decode_results(testlib, name, sent + bytes(200)).sound, (name, sent)
+        sound, _, _ = decode_results(testlib, name, sent + bytes(200))
+        assert not sound, (name, sent)
 
 
 def test_status_names(testlib: CData) -> None:
