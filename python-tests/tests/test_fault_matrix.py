@@ -25,7 +25,7 @@ from lab_faults import Faults
 
 from jobs import Fio
 from nfsmulti.fiorun import Engine, FioProcess, Options
-from nfsmulti.lab import Instances, Lab, LabConfig
+from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.lab.guest import ADDRESSES, EXPORT
 from nfsmulti.pool import RDMA_PORT, ask_rdma
 
@@ -111,8 +111,7 @@ def _in_lab(kind: Kind, engine: Engine, cell: _Cell) -> Iterator[_Place]:
     own.
     """
     own = kind in (Kind.KILL, Kind.STOP)
-    instances = Instances.PER_ADDRESS if own else Instances.ONE
-    with Lab(LabConfig(addresses=max(2, cell.paths), instances=instances)) as lab:
+    with Lab(LabConfig(addresses=max(2, cell.paths), one_server=not own)) as lab:
         faults, victim = Faults(lab), lab.server(_VICTIM)
         victim.kill()
         _await_second_after(time.time())

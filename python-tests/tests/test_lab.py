@@ -24,7 +24,7 @@ from jobs import Fio
 from nfsmulti import machine
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine, Option
-from nfsmulti.lab import Export, Instances, Lab, LabConfig, Limits, commands, ganesha
+from nfsmulti.lab import Export, Lab, LabConfig, Limits, commands, ganesha
 from nfsmulti.lab.lab import LabState
 from nfsmulti.lab.network import Network
 from nfsmulti.paths import LABS, build_dir
@@ -55,7 +55,7 @@ def test_every_address_serves_and_has_its_text(lab: Lab) -> None:
 
 
 def test_one_instance_serves_all_addresses_and_two_labs_live_at_once(lab: Lab) -> None:
-    with started_lab(LabConfig(addresses=2, instances=Instances.ONE)) as other:
+    with started_lab(LabConfig(addresses=2, one_server=True)) as other:
         assert other.server(0) is other.server(1)
         for address in ("10.77.0.1", "10.77.0.2", "fd77::1"):
             assert _nfs_versions(other, address) == [3, 4]
@@ -85,7 +85,7 @@ def _at_both_ends(lab: Lab, what: str) -> list[str]:
     ],
 )
 def test_limits_are_set_at_both_ends(limits: Limits, kind: str) -> None:
-    with started_lab(LabConfig(3, Instances.ONE, limits=limits)) as lab:
+    with started_lab(LabConfig(3, one_server=True, limits=limits)) as lab:
         queues, classes, filters = (
             _at_both_ends(lab, what) for what in ("qdisc", "class", "filter")
         )
@@ -104,7 +104,7 @@ def test_limits_are_set_at_both_ends(limits: Limits, kind: str) -> None:
 @pytest.mark.parametrize("link", [None, "1gbit"])
 def test_each_connection_has_a_cap_of_its_own(tmp_path: Path, link: str | None) -> None:
     limits = Limits(link=link, per_connection="400mbit")
-    with started_lab(LabConfig(1, Instances.ONE, limits=limits)) as lab:
+    with started_lab(LabConfig(1, one_server=True, limits=limits)) as lab:
         (lab.export_dir / "file").write_bytes(bytes(16 << 20))
         options: dict[str, Option] = {"rw": "randrw", "bs": "64k", "size": "16m"}
         options |= {"filename": "file", "nconnect": 4, "spread": "roundrobin"}

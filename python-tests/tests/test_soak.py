@@ -28,7 +28,7 @@ from jobs import Fio
 from nfsmulti import machine, typed
 from nfsmulti.errors import MissingError
 from nfsmulti.fiorun import Direction, Engine, FioProcess, Options
-from nfsmulti.lab import Instances, Lab, LabConfig
+from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.paths import write_json
 
 # --- which path fails when: drawn by a seed, so that a run can be repeated ---
@@ -251,7 +251,7 @@ def test_entries_are_made_found_and_removed_once(
     entries, folder = soak.entries or 1500, Path(soak.folder or tmp_path)
     seconds = range(1, 60 + entries // _ENTRIES_PER_S)
     resets = [_PathFault(at, at, at % soak.paths, FaultKind.RESET) for at in seconds]
-    with started_lab(LabConfig(soak.paths, instances=Instances.ONE)) as lab:
+    with started_lab(LabConfig(soak.paths, one_server=True)) as lab:
         passes = _Passes(lab, engine, folder, soak.version or "4.1")
         for name, (options, there) in _ON_ENTRIES.items():
             begun = folder / name / "begun"  # right before the first I/O: all paths are there

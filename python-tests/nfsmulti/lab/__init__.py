@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Labs: real NFS servers on this machine, started for a demo or a test and taken down after it."""
 
-from nfsmulti.lab.config import EXPORT, READ_ONLY, SECRET, Export, Instances, LabConfig
+from nfsmulti.lab.config import EXPORT, READ_ONLY, SECRET, Export, LabConfig
 from nfsmulti.lab.kerberos import Kerberos
 from nfsmulti.lab.lab import Lab
 from nfsmulti.lab.network import Limits
@@ -11,7 +11,6 @@ __all__ = [
     "READ_ONLY",
     "SECRET",
     "Export",
-    "Instances",
     "Kerberos",
     "Lab",
     "LabConfig",

@@ -13,7 +13,7 @@ from typing import Any
 
 from nfsmulti import machine, typed
 from nfsmulti.errors import HarnessError
-from nfsmulti.lab import EXPORT, READ_ONLY, Instances, Lab, LabConfig, Limits
+from nfsmulti.lab import EXPORT, READ_ONLY, Lab, LabConfig, Limits
 from nfsmulti.lab.guest import GuestConfig, Mount, run_in_guest
 from nfsmulti.lab.kerberos import Kerberos
 from nfsmulti.lab.lab import LabState, labs_lock, live_labs, remove_leftovers
@@ -49,7 +49,7 @@ def _config(
         print(_IN_MEMORY.format(lacking) + more, file=sys.stderr)
     return LabConfig(
         addresses=addresses,
-        instances=Instances(instances),
+        one_server=instances == "one",
         local=local,
         limits=given,
         size=size,

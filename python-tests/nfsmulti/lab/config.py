@@ -2,7 +2,6 @@
 """What a lab shall be like: its servers, what they export, and its limits."""
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab.kerberos import KERBEROS_FLAVORS, Kerberos
@@ -37,20 +36,13 @@ READ_ONLY = Export("ro", access="RO")
 SECRET = Export("secret", sec=KERBEROS_FLAVORS)
 
 
-class Instances(StrEnum):
-    """How many server processes there are."""
-
-    ONE = "one"
-    PER_ADDRESS = "per-address"
-
-
 @dataclass(frozen=True)
 class LabConfig:
     """A lab to start.
 
-    `local` serves on the machine's own loopback, 127.0.0.1 and up, instead of in namespaces.
-    `ipv6` serves fd77::1 too. `size` is that of the main file system (a tmpfs; half of the memory
-    where None).
+    It has a server for each address, or `one_server` for all. `local` serves on the machine's own
+    loopback, 127.0.0.1 and up, instead of in namespaces. `ipv6` serves fd77::1 too. `size` is that
+    of the main file system (a tmpfs; half of the memory where None).
 
     `memory` is for those who may not export files: one nfs-ganesha that keeps them in its memory
     (FSAL_MEM) serves all addresses, by NFSv4.1 alone. Of each file it stores the first 2 MiB; what
@@ -63,7 +55,7 @@ class LabConfig:
     """
 
     addresses: int
-    instances: Instances = Instances.PER_ADDRESS
+    one_server: bool = False
     local: bool = False
     ipv6: bool = False
     limits: Limits = field(default_factory=Limits)
@@ -87,7 +79,7 @@ class LabConfig:
                 "--local cannot limit rates: the loopback belongs to the whole machine",
                 "leave out --local, and run commands with ./nfsmulti lab exec",
             )
-        if self.local and self.instances is Instances.ONE and self.addresses > 1:
+        if self.local and self.one_server and self.addresses > 1:
             raise HarnessError(
                 "--local needs an instance for each address", "leave out --instances=one"
             )
@@ -95,7 +87,7 @@ class LabConfig:
     @property
     def one_instance(self) -> bool:
         """Whether one server process has all addresses."""
-        return self.memory or self.instances is Instances.ONE
+        return self.memory or self.one_server
 
     @property
     def volumes(self) -> dict[str, str | None]:
