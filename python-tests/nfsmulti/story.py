@@ -164,11 +164,10 @@ class Grid:
 class Ends:
     """A table of what one of a factor does, and the most, for each combination of other factors.
 
-    `rows` are in the order of their words; `one` is what the factor counts.
+    `rows` are in the order of their words.
     """
 
     along: str
-    one: str
     rows: Sequence[str]
     where: Levels = field(default_factory=dict)
 

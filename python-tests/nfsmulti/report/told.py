@@ -193,10 +193,10 @@ class Run:
         """Return the factors of which several levels were measured; else the first."""
         return [one for one in factors if len(self.levels(one)) > 1] or [*factors][:1]
 
-    def curves(self, along: str, measure: str = "MB/s") -> list[Curve]:
+    def curves(self, along: str) -> list[Curve]:
         """Return a curve for each combination of all other factors."""
         others = [name for name in self.story.factors if name != along]
-        return [self.curve(along, one, measure) for one in self.combinations(*others)]
+        return [self.curve(along, one) for one in self.combinations(*others)]
 
     def link(self, levels: Levels) -> int | None:
         """Return the rate of the link that a place is known to have, in bit/s."""
@@ -236,7 +236,7 @@ def _ends(run: Run, shown: Ends) -> Table:
         gain = curve.gain(most, 1) if most > 1 else None
         name = run.words({one: levels[one] for one in named})
         rows.append([name, str(most), *rates, texts.times(gain)])
-    one, counts = shown.one, {int(row[1]) for row in rows}
+    one, counts = shown.along.removesuffix("s"), {int(row[1]) for row in rows}
     most_of_all = texts.counted(counts.pop(), one) if len(counts) == 1 else f"all {one}s"
     headings = ["", f"{one}s", f"1 {one}, {unit}", f"{most_of_all}, {unit}", f"times 1 {one}"]
     return varying(headings, rows[:MOST_ROWS], 2)

@@ -83,7 +83,7 @@ PAGE = Page(
     },
     stands={"client": "pool"},
     headline=headline,
-    table=Ends("streams", "stream", rows=["direction", "client"]),
+    table=Ends("streams", rows=["direction", "client"]),
     plots=[Lines("streams", ["direction"], panels=["client"], ideal=True, doublings=False)],
     claims=[
         Claim("five streams write more than one: the limit is per connection",

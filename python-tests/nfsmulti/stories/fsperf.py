@@ -172,7 +172,7 @@ PAGE = Page(
     names=CLIENTS,
     stands={"spread": "job"},  # over one path every spread is the same
     headline=headline,
-    table=Ends("paths", "path", rows=["client"], where={"spread": "roundrobin"}),
+    table=Ends("paths", rows=["client"], where={"spread": "roundrobin"}),
     caveats=caveats,
     plots=[
         Lines("paths", {"spread": ["roundrobin", "stripe"]}, panels=["client"], doublings=False)
