@@ -301,6 +301,23 @@ static bool open_paths(const struct job_terms *terms)
 
 /* --- all of it --- */
 
+/* Each client of a job that is many opens the job's files, and closes them. */
+static bool open_for_clients(struct group *group)
+{
+	bool opens = true;
+
+	for (uint32_t i = 0; opens && group->job.clients && i < sim_job.terms.files; i++)
+		opens = !group_open_file(group, i, job_file(i));
+	return opens;
+}
+
+static void close_for_clients(const struct group *group)
+{
+	for (uint32_t i = 0; group->conns && i < group->job.clients; i++)
+		for (uint32_t file = 0; file < sim_job.terms.files; file++)
+			group->conns[i]->ops->close_file(group->conns[i], file);
+}
+
 /* While the clock creeps: each of many clients reads it. */
 static uint64_t moment_of(const struct job_terms *terms)
 {
@@ -331,7 +348,7 @@ bool job_set_up(const struct server_terms *fails)
 	world.moment = moment_of(terms);
 	opens = opens &&
 		!group_open(group, paths, terms->path_count, terms->per_path, never_stops) &&
-		nclients_open();
+		open_for_clients(group);
 	world.moment = MSEC;
 	if (opens && group->job.alive != group->job.conn_count)
 		world_violated("a path whose server is well is given up before it is connected");
@@ -348,7 +365,7 @@ void job_tear_down(void)
 {
 	world.creeps = true;
 	world.moment = moment_of(&sim_job.terms);
-	nclients_close();
+	close_for_clients(&sim_job.engine.group);
 	group_close(&sim_job.engine.group);
 	for (uint32_t i = 0; i < sim_job.terms.path_count; i++)
 		path_close(paths[i]);
@@ -629,23 +646,14 @@ static void choose_clients(struct job_terms *terms, uint64_t seed)
 
 static void tell_terms(uint64_t seed, const struct job_terms *terms)
 {
-	static const char *const services[] = {
-		[GSS_SERVICE_NONE] = ", krb5",
-		[GSS_SERVICE_INTEGRITY] = ", krb5i",
-		[GSS_SERVICE_PRIVACY] = ", krb5p",
-	};
-
-	world_tell("seed %llu: %s, %u files, NFSv%s, %u paths of %u connections, depth %u, "
-		   "%s%s%s%s%s%s%s",
+	world_tell("seed %llu: %s, %u files, NFSv%s, %u paths of %u connections, %u clients, "
+		   "depth %u, %s%s%s%s%s%s, security %u",
 		   (unsigned long long)seed, terms->metadata ? "metadata" : "data", terms->files,
-		   terms->nfs4 ? "4.1" : "3", terms->path_count, terms->per_path, terms->depth,
-		   terms->soft ? "soft" : "hard", terms->failover ? ", failover" : "",
+		   terms->nfs4 ? "4.1" : "3", terms->path_count, terms->per_path, terms->clients,
+		   terms->depth, terms->soft ? "soft" : "hard", terms->failover ? ", failover" : "",
 		   terms->hold ? ", a hold" : "", sim_job.engine.stable ? ", FILE_SYNC" : "",
-		   terms->trunks ? ", one session" : "", services[terms->service] ?: "",
-		   terms->discards ? ", discarding" : "");
-	if (terms->clients)
-		world_tell("%u clients of depth %u%s", terms->clients, terms->client_depth,
-			   terms->timing.reconnect == RECONNECT_JITTER ? ", with jitter" : "");
+		   terms->trunks ? ", one session" : "", terms->discards ? ", discarding" : "",
+		   terms->service);
 }
 
 uint64_t job_run(uint64_t seed, uint32_t count, bool trace)

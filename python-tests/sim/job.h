@@ -125,11 +125,6 @@ void ending_run(void);
 /* Client `own`, from 1: it begins, or (NULL) has ended. */
 void nclients_note(uint32_t own, const struct rpc_client *rpc);
 
-/* Each client opens the job's files. False: one does not. */
-bool nclients_open(void);
-/* Before the group is closed: each closes them. */
-void nclients_close(void);
-
 /* All is lost: a client whose connection is says so, and what to do. */
 void nclients_check_causes(void);
 

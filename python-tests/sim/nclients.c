@@ -15,29 +15,6 @@ void nclients_note(uint32_t own, const struct rpc_client *rpc)
 	clients[own - 1] = rpc;
 }
 
-/* --- files --- */
-
-bool nclients_open(void)
-{
-	struct group *group = &sim_job.engine.group;
-	bool opens = true;
-
-	for (uint32_t i = 0; opens && group->job.clients && i < sim_job.terms.files; i++)
-		opens = !group_open_file(group, i, job_file(i));
-	return opens;
-}
-
-void nclients_close(void)
-{
-	const struct group *group = &sim_job.engine.group;
-
-	for (uint32_t i = 0; group->conns && i < group->job.clients; i++)
-		for (uint32_t file = 0; file < sim_job.terms.files; file++)
-			group->conns[i]->ops->close_file(group->conns[i], file);
-}
-
-/* --- what becomes of each --- */
-
 void nclients_check_causes(void)
 {
 	const struct group *group = &sim_job.engine.group;

@@ -6,11 +6,9 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include "core/nfs4.h"
 #include "core/files.h"
 #include "core/call.h"
 #include "nfs/nfs3.h"
-#include "security.h"
 #include "util.h"
 #include "wire/record.h"
 #include "world.h"

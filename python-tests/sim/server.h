@@ -3,7 +3,7 @@
  * server.h - a simulated server of NFSv3 and NFSv4.1 with some files, of which it keeps what is
  * durable apart from what is only in its memory, and one directory. It may restart between any two
  * calls. Calls are carried out in the order in which they arrive, those with RPCSEC_GSS
- * (contexts.h) in any, as by a server's threads; they are answered in any.
+ * (security.h) in any, as by a server's threads; they are answered in any.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "contexts.h"
+#include "security.h"
 #include "core/clients.h"
 #include "core/files.h"
 #include "network.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "core/nfs4.h"
+#include "core/clients.h"
 #include "core/files.h"
 #include "nfs/nfs3.h"
 #include "util.h"

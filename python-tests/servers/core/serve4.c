@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "core/call.h"
 
-#include "core/nfs4.h"
 #include "core/clients.h"
 #include "core/files.h"
 #include "util.h"

@@ -18,7 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/nfs4.h"
+#include "core/clients.h"
 #include "nfs/nfs4.h"
 #include "sink.h"
 #include "util.h"
