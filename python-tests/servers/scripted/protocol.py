@@ -172,7 +172,6 @@ class Status(IntEnum):
     PERM = 1
     NOENT = 2
     IO = 5
-    NXIO = 6
     ACCES = 13
     EXIST = 17
     NOTDIR = 20
@@ -181,7 +180,6 @@ class Status(IntEnum):
     FBIG = 27
     NOSPC = 28
     ROFS = 30
-    NAMETOOLONG = 63
     NOTEMPTY = 66
     DQUOT = 69
     STALE = 70

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <error.h>
 #include <inttypes.h>
-#include <netdb.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
@@ -26,7 +26,7 @@
 enum { THREADS_MAX = 256 };
 
 struct options {
-	const char *address, *port;
+	uint16_t port;
 	int cpus[THREADS_MAX]; /* a thread's each; -1: any */
 	unsigned int threads;
 	uint64_t pacing; /* bytes/s of each connection; 0: no limit */
@@ -93,12 +93,12 @@ static void parse_stall(struct stall *stall, const char *text)
 }
 
 static const char about[] =
-	"Serves NFS versions 3 and 4.1 and MOUNT version 3 over TCP on one port, and says on "
+	"Serves NFS versions 3 and 4.1 and MOUNT version 3 over TCP on one port of 127.0.0.1, and "
+	"says on "
 	"which: a line of JSON on stdout when it is ready. Any path is exported by MOUNT, /export "
 	"by NFSv4.1; any name exists, and so does the file of any handle.";
 
 static const struct argp_option rows[] = {
-	{"address", 'a', "ADDRESS", 0, "where to listen (default 127.0.0.1)", 0},
 	{"port", 'p', "PORT", 0, "the port for both programs (default 0: one that is free)", 0},
 	{"cpus", 'c', "LIST", 0,
 	 "processors with a thread each that serves, such as 1 or 2,4-6 (default: one, on any)", 0},
@@ -120,8 +120,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state)
 	struct options *options = state->input;
 
 	switch (key) {
-	case 'a': options->address = text; break;
-	case 'p': options->port = text; break;
+	case 'p': options->port = (uint16_t)number("port", text, 0, UINT16_MAX); break;
 	case 'c': parse_cpus(options, text); break;
 	case 'P': options->pacing = number("pacing", text, 1000, INT64_MAX); break;
 	case 'S': parse_stall(&options->stall, text); break;
@@ -141,40 +140,24 @@ static bool set_pacing(int fd, uint64_t rate)
 	return !rate || !setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
 }
 
-static int listen_at(const struct addrinfo *where, uint64_t pacing)
+static int open_listener(const struct options *options)
 {
-	int fd = socket(where->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1;
+	const struct sockaddr_in where = {
+		.sin_family = AF_INET,
+		.sin_port = htons(options->port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1;
 
 	if (fd < 0)
-		return -1;
+		error(FAILED, errno, "socket");
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	/* All is inherited by the connections. No congestion control that paces, such as BBR. */
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
-	if (set_pacing(fd, pacing) && !bind(fd, where->ai_addr, where->ai_addrlen) &&
-	    !listen(fd, SOMAXCONN))
-		return fd;
-	close(fd);
-	return -1;
-}
-
-static int open_listener(const struct options *options)
-{
-	struct addrinfo hints = {
-		.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE,
-		.ai_socktype = SOCK_STREAM,
-	};
-	struct addrinfo *found;
-	int failed = getaddrinfo(options->address, options->port, &hints, &found), fd;
-
-	if (failed)
-		error(WRONG_COMMAND_LINE, 0, "--address=%s --port=%s: %s", options->address,
-		      options->port, gai_strerror(failed));
-	fd = listen_at(found, options->pacing);
-	if (fd < 0)
-		error(FAILED, errno, "cannot listen at %s, port %s", options->address,
-		      options->port);
-	freeaddrinfo(found);
+	if (!set_pacing(fd, options->pacing) ||
+	    bind(fd, (const struct sockaddr *)&where, sizeof(where)) || listen(fd, SOMAXCONN))
+		error(FAILED, errno, "cannot listen on port %u", options->port);
 	return fd;
 }
 
@@ -182,18 +165,17 @@ static int open_listener(const struct options *options)
 static void say_ready(int listener)
 {
 	static char owner[80];
-	struct sockaddr_storage address;
-	socklen_t length = sizeof(address);
-	char host[NI_MAXHOST], port[NI_MAXSERV];
+	struct sockaddr_in where;
+	socklen_t length = sizeof(where);
+	unsigned int port;
 
-	if (getsockname(listener, (struct sockaddr *)&address, &length) ||
-	    getnameinfo((struct sockaddr *)&address, length, host, sizeof(host), port, sizeof(port),
-			NI_NUMERICHOST | NI_NUMERICSERV))
-		error(FAILED, 0, "cannot tell where it listens");
-	snprintf(owner, sizeof(owner), "nfs-sink %.50s:%.10s", host, port);
+	if (getsockname(listener, (struct sockaddr *)&where, &length))
+		error(FAILED, errno, "cannot tell where it listens");
+	port = ntohs(where.sin_port);
+	snprintf(owner, sizeof(owner), "nfs-sink 127.0.0.1:%u", port);
 	if (!sink_init(owner))
 		error(FAILED, 0, "no memory");
-	printf("{\"address\": \"%s\", \"nfsport\": %s, \"mountport\": %s}\n", host, port, port);
+	printf("{\"address\": \"127.0.0.1\", \"nfsport\": %u, \"mountport\": %u}\n", port, port);
 	fflush(stdout);
 }
 
@@ -321,7 +303,7 @@ static void start_workers(struct sink *sink)
 
 int main(int argc, char **argv)
 {
-	static struct sink sink = {.options = {.address = "127.0.0.1", .port = "0"}};
+	static struct sink sink;
 	static const struct argp argp = {.options = rows, .parser = parse_option, .doc = about};
 	struct pollfd polled[2];
 
