@@ -99,6 +99,17 @@ _SERVERS = Path(__file__).parents[1]
 Ask = Callable[[Procedure, Arguments], tuple[Call, Results]]
 
 
+# Of core/clients.h, which has more than cffi reads.
+_OF_CLIENTS = """
+    uint64_t attributes_all(void);
+    void clients_restart(struct clients *clients);
+    void clients_forget_sessions(struct clients *clients);
+    struct clients_kept {
+        uint32_t clients, sessions, opens, access;
+    };
+    struct clients_kept clients_kept(const struct clients *clients);
+"""
+
 _serving = threading.local()  # core: whose call this thread carries out
 _loading = threading.Lock()  # the hooks are set once, by the first thread that makes a core
 
@@ -111,7 +122,7 @@ def _library() -> tuple[FFI, CData]:
     text = re.sub(r"(?ms)/\*.*?\*/|^#.*?$|^static inline.*?^}$", "", text)
     text = re.sub(r"FILES\((.*), (\w+)\)", r"extern \1 (*\2)", text)
     ffi = FFI()
-    ffi.cdef(text + "uint64_t attributes_all(void);")
+    ffi.cdef(text + _OF_CLIENTS)
     build = os.environ.get("NFSMULTI_BUILD_DIR") or _SERVERS.parents[1] / "build"
     library = ffi.dlopen(str(Path(build, "libnfsmulti-hooks.so").resolve()))
     for name in re.findall(r"extern \w.* \(\*(\w+)\)", text):
@@ -156,6 +167,7 @@ class Core:
         name, instance = secrets.token_hex(8).encode(), secrets.randbits(31)
         made = self._library.hooks_new(name, instance, terms.delegates, terms.slots)
         self._server = self._ffi.gc(made, self._library.hooks_free)
+        self._clients = self._ffi.cast("struct clients *", made)
         self._limits = self._ffi.new("struct limits *")
         self._results = self._ffi.new("uint8_t[]", _ROOM)
         self._asked = self._ffi.new("struct asked *", {"results": self._results, "room": _ROOM})
@@ -169,17 +181,16 @@ class Core:
 
     def restart(self) -> None:
         """Begin another life, and a grace period."""
-        self._library.hooks_restart(self._server)
+        self._library.clients_restart(self._clients)
 
     def end_sessions(self) -> None:
         """Forget all sessions."""
-        self._library.hooks_end_sessions(self._server)
+        self._library.clients_forget_sessions(self._clients)
 
     def kept(self) -> Kept:
         """Return what there is of clients."""
-        kept = self._ffi.new("uint32_t[4]")
-        self._library.hooks_kept(self._server, kept)
-        return Kept(*kept)
+        kept = self._library.clients_kept(self._clients)
+        return Kept(kept.clients, kept.sessions, kept.opens, kept.access)
 
     # --- calls ---
 

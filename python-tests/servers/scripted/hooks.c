@@ -58,23 +58,6 @@ void hooks_free(struct hooked_server *server)
 	free(server);
 }
 
-void hooks_restart(struct hooked_server *server)
-{
-	clients_restart(&server->clients);
-}
-
-void hooks_end_sessions(struct hooked_server *server)
-{
-	clients_forget_sessions(&server->clients);
-}
-
-void hooks_kept(const struct hooked_server *server, uint32_t kept[4])
-{
-	const struct clients_kept all = clients_kept(&server->clients);
-
-	memcpy(kept, &all, sizeof(all));
-}
-
 /* --- operations --- */
 
 static void refuse_session(struct nfs_call *call)

@@ -34,7 +34,7 @@ struct asked {
 	struct arguments operation;    /* what the one under way asks for */
 };
 
-struct hooked_server;
+struct hooked_server; /* it begins with its struct clients */
 
 struct hooked_server *hooks_new(const char *name, uint32_t instance, bool delegates,
 				uint32_t slots);
@@ -43,9 +43,3 @@ void hooks_free(struct hooked_server *server);
 enum hooked { HOOKED_ANSWERED, HOOKED_GARBAGE, HOOKED_UNHEARD };
 enum hooked hooks_answer(struct hooked_server *server, const struct limits *limits,
 			 struct asked *asked);
-
-void hooks_restart(struct hooked_server *server);
-void hooks_end_sessions(struct hooked_server *server);
-
-/* struct clients_kept. */
-void hooks_kept(const struct hooked_server *server, uint32_t kept[4]);
