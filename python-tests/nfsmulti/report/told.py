@@ -300,8 +300,7 @@ def _rows(
     given = _for(run, of)
     if isinstance(given, Mapping):
         return given
-    every = run.combinations(*([given] if isinstance(given, str) else given))
-    return {run.words(one): {**(at or {}), **one} for one in every if run.at({**(at or {}), **one})}
+    return run.rows(*([given] if isinstance(given, str) else given), at=at)
 
 
 def _over_there(column: Column, levels: Levels) -> Levels:
