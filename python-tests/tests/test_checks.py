@@ -100,24 +100,16 @@ def test_includes_go_down_the_layers() -> None:
     assert not upwards
 
 
-def _objects() -> dict[str, Path]:
-    """Return the engine's objects by their source, as the build made them."""
-    commands = json.loads((BUILD / "compile_commands.json").read_text())
-    return {
-        str(source.relative_to(ROOT)): Path(
-            command["directory"], *re.findall(r" -o (\S+)", command["command"])
-        )
-        for command in commands
-        if (source := Path(command["file"])).is_relative_to(ROOT / "engine")
-    }
-
-
 def test_no_two_object_files_call_each_other() -> None:
     """Neither two nor a circle of more: each file can be read, and tested, below its callers."""
     defines: dict[str, str] = {}
     uses: dict[str, set[str]] = {}
-    for source, object_file in _objects().items():
-        listed = run([find("nm"), "-P", str(object_file)], timeout=_SECONDS).check().stdout
+    for command in json.loads((BUILD / "compile_commands.json").read_text()):
+        if not Path(command["file"]).is_relative_to(ROOT / "engine"):
+            continue
+        source = str(Path(command["file"]).relative_to(ROOT))
+        built = Path(command["directory"], *re.findall(r" -o (\S+)", command["command"]))
+        listed = run([find("nm"), "-P", str(built)], timeout=_SECONDS).check().stdout
         symbols = [line.split()[:2] for line in listed.splitlines()]
         defines |= {name: source for name, kind in symbols if kind in set("TDBRVW")}
         uses[source] = {name for name, kind in symbols if kind == "U"}

@@ -160,24 +160,17 @@ def test_the_container_is_made_of_what_is_there() -> None:
 
 # --- further builds ---
 
-_HIDDEN = {"libibverbs.pc", "librdmacm.pc", "gnutls.pc"}
-
-
-def _without(folder: Path) -> Path:
-    """Return a folder with what pkg-config knows on this machine, but for these."""
-    asked = ["pkg-config", "--variable", "pc_path", "pkg-config"]
-    for place in run(asked, timeout=_SECONDS).check().stdout.strip().split(":"):
-        for package in Path(place).glob("*.pc"):
-            link = folder / package.name
-            if package.name not in _HIDDEN and not link.exists():
-                link.symlink_to(package)
-    return folder
-
 
 @pytest.fixture(scope="module")
 def plain_engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
-    folder = BUILD / "plain"
-    env = {"PKG_CONFIG_LIBDIR": str(_without(tmp_path_factory.mktemp("packages")))}
+    folder, known = BUILD / "plain", tmp_path_factory.mktemp("packages")
+    hidden = {"libibverbs.pc", "librdmacm.pc", "gnutls.pc"}
+    asked = ["pkg-config", "--variable", "pc_path", "pkg-config"]
+    for place in run(asked, timeout=_SECONDS).check().stdout.strip().split(":"):
+        for package in Path(place).glob("*.pc"):
+            if package.name not in hidden and not (known / package.name).exists():
+                (known / package.name).symlink_to(package)
+    env = {"PKG_CONFIG_LIBDIR": str(known)}
     argv = [*configuring(folder), "--fresh", "-DCMAKE_C_FLAGS_RELWITHDEBINFO=-O0"]  # to be quick
     configured = run(argv, timeout=_SECONDS, env=env).check()
     assert "RDMA      no (apt-get install libibverbs-dev librdmacm-dev" in configured.stdout

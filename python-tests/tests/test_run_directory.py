@@ -59,17 +59,16 @@ def _state(folder: Path) -> Mapping[str, str]:
 
     Large ones, of other tests, have a time in its place.
     """
-    return {str(path.relative_to(folder)): _content(path) for path in folder.rglob("*")}
-
-
-def _content(path: Path) -> str:
-    facts = path.lstat()
-    told = f"{facts.st_mode:o} {facts.st_nlink} {facts.st_uid} {facts.st_mtime_ns} "
-    if path.is_symlink():
-        return told + str(path.readlink())
-    if not path.is_file() or facts.st_size > _LARGE:
-        return told
-    return told + hashlib.sha256(path.read_bytes()).hexdigest()
+    found = {}
+    for path in folder.rglob("*"):
+        facts, holds = path.lstat(), ""
+        if path.is_symlink():
+            holds = str(path.readlink())
+        elif path.is_file() and facts.st_size <= _LARGE:
+            holds = hashlib.sha256(path.read_bytes()).hexdigest()
+        told = f"{facts.st_mode:o} {facts.st_nlink} {facts.st_uid} {facts.st_mtime_ns} {holds}"
+        found[str(path.relative_to(folder))] = told
+    return found
 
 
 # As a run, a mark, a job or doctor names what it makes; and what a terminal or a shell would read.
