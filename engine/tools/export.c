@@ -166,18 +166,6 @@ static int mount_run(int directory, const struct names_batch *batch, bool (*stop
 	return 0;
 }
 
-/* -ESTALE: the child was moved meanwhile, so that the directory above it is not `identity`. */
-static int mount_back(int child, const struct meta_identity *identity, int *directory)
-{
-	struct stat status;
-
-	*directory = openat(child, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (*directory < 0 || fstat(*directory, &status))
-		return -errno;
-	return status.st_dev == identity->fsid[0] && status.st_ino == identity->fileid ? 0
-										       : -ESTALE;
-}
-
 /* --- over NFS, or of a mount --- */
 
 void export_open(struct export *export, struct path *path)
@@ -344,21 +332,6 @@ static int ask_page(struct export *export, const struct export_dir *dir,
 		     : 0;
 }
 
-/* Lists the next names of a directory, without "." and ".."; listing->end: these are the last.
- * `items` begins with zeros; the caller frees them by export_items_free(). */
-static int export_list(struct export *export, const struct export_dir *dir,
-		       struct export_listing *listing, struct export_items *items)
-{
-	int error = is_mount(export) ? mount_list(dir->fd, listing, items)
-				     : ask_page(export, dir, listing, items);
-
-	if (error && is_mount(export))
-		export_fail(export, "list", "the directory", error, NULL);
-	if (error)
-		export_items_free(items);
-	return error;
-}
-
 /* NFSv3's LOOKUP need not tell the type (RFC 1813, 3.3.3). */
 static bool lacks_kind(const struct names_item *item)
 {
@@ -400,17 +373,6 @@ static int export_remove(struct export *export, const struct export_dir *dir,
 	return run(export, dir, &batch);
 }
 
-static int export_make(struct export *export, const struct export_dir *dir, char *name)
-{
-	struct names_item item = {.name = name};
-	struct names_batch batch = {.op = META_MKDIR, .items = &item, .count = 1};
-	int error = run(export, dir, &batch);
-
-	return error || !item.error
-		       ? error
-		       : export_fail(export, "make directory", name, item.error, item.status);
-}
-
 /* Opens `item`, a directory that export_look() has found; export_leave() closes it. A mount point
  * gives -EXDEV, without words, unless `across`; over NFS it is no error: see item->identity. */
 static int export_enter(struct export *export, const struct export_dir *dir,
@@ -425,14 +387,21 @@ static int export_enter(struct export *export, const struct export_dir *dir,
 	return export_fail(export, "open directory", item->name, child->fd, NULL);
 }
 
-/* Goes from `child` up to `dir`, which has `identity`, and opens `dir` again if it was closed. */
+/* Goes from `child` up to `dir`, which has `identity`, and opens `dir` again if it was closed.
+ * -ESTALE: the child was moved meanwhile, so that the directory above it is not `dir`. */
 static int export_back(struct export *export, const struct export_dir *child,
 		       const struct meta_identity *identity, struct export_dir *dir)
 {
+	struct stat status;
 	int error = 0;
 
-	if (is_mount(export) && dir->fd < 0)
-		error = mount_back(child->fd, identity, &dir->fd);
+	if (!is_mount(export) || dir->fd >= 0)
+		return 0;
+	dir->fd = openat(child->fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dir->fd < 0 || fstat(dir->fd, &status))
+		error = -errno;
+	else if (status.st_dev != identity->fsid[0] || status.st_ino != identity->fileid)
+		error = -ESTALE;
 	return error ? export_fail(export, "go back to", "the directory above", error, NULL) : 0;
 }
 
@@ -519,9 +488,8 @@ int tree_find(struct export *export, const char *name, struct names_item *found)
 {
 	char copy[NAME_ROOM], *last;
 	struct export_dir dir;
-	int error;
+	int error = open_parent(export, name, copy, &dir, &last);
 
-	error = open_parent(export, name, copy, &dir, &last);
 	if (error)
 		return error;
 	error = look_at(export, &dir, last, found);
@@ -534,29 +502,35 @@ int tree_find(struct export *export, const char *name, struct names_item *found)
 
 int tree_make(struct export *export, const char *name)
 {
-	char copy[NAME_ROOM], *last;
+	struct names_item item = {0};
+	struct names_batch batch = {.op = META_MKDIR, .items = &item, .count = 1};
+	char copy[NAME_ROOM];
 	struct export_dir dir;
-	int error;
+	int error = open_parent(export, name, copy, &dir, &item.name);
 
-	error = open_parent(export, name, copy, &dir, &last);
 	if (error)
 		return error;
-	error = export_make(export, &dir, last);
+	error = run(export, &dir, &batch);
+	if (!error && item.error)
+		error = export_fail(export, "make directory", item.name, item.error, item.status);
 	export_leave(export, &dir);
 	return error;
 }
 
-/* Lists the next page of names, and finds what each is. An item's -ENOENT: removed meanwhile. */
+/* Lists the next names of a directory, without "." and "..", and finds what each is;
+ * listing->end: these are the last. An item's -ENOENT: removed meanwhile. The caller frees `items`
+ * by export_items_free(). */
 static int next_page(struct export *export, const struct export_dir *dir,
 		     struct export_listing *listing, struct export_items *items)
 {
 	int error;
 
 	*items = (struct export_items){0};
-	error = export_list(export, dir, listing, items);
-	if (error)
-		return error;
-	error = export_look(export, dir, items->items, items->count);
+	error = is_mount(export) ? mount_list(dir->fd, listing, items)
+				 : ask_page(export, dir, listing, items);
+	if (error && is_mount(export))
+		export_fail(export, "list", "the directory", error, NULL);
+	error = error ?: export_look(export, dir, items->items, items->count);
 	if (error)
 		export_items_free(items);
 	return error;
