@@ -319,7 +319,8 @@ def test_a_tree_is_whole_or_not_there(
     monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
     # A lab has no way to Debian's packages.
     remedy = r"outside of it, by \S*nfsmulti lab kernel -- true$"
-    for fetch in ("exit 100", 'mkdir -p "$1/boot"; echo rubbish >"$1/boot/vmlinuz-6.12"'):
+    begun = 'mkdir -p "$1/boot"; echo rubbish >"$1/boot/vmlinuz-6.12"'
+    for fetch in ("exit 100", begun, begun):  # the last finds what the one before has left
         fetching.write_text(_FETCH.format(fetch=fetch))
         fetching.chmod(0o755)
         with pytest.raises(MissingError, match=rf"(?s)kernel could not be fetched: .*{remedy}"):
