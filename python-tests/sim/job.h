@@ -25,7 +25,7 @@ struct workload {
 	bool (*choose)(uint32_t number, struct io_u *io_u);
 	/* It has completed. */
 	void (*ended)(uint32_t number, const struct io_u *io_u);
-	/* All has healed, and no I/O is left: the job's end. NULL: nothing is to be done. */
+	/* All has healed, and no I/O is left: the job's end. */
 	void (*settle)(void);
 };
 extern const struct workload data_workload, metadata_workload;
@@ -117,7 +117,7 @@ static const uint64_t LIMIT_CONNECT = 10 * SEC;
 void ending_run(void);
 
 /*
- * --- the clients of a job that is many (endings.c): whatever has failed, each is there again once
+ * --- the clients of a job that is many (nclients.c): whatever has failed, each is there again once
  * all has healed, and was served where it had I/O, or its errors are told of. Where there are none,
  * these do nothing ---
  */

@@ -146,6 +146,14 @@ bool network_end(void)
 	return !net.count;
 }
 
+void network_abandon(void)
+{
+	for (uint32_t i = 0; i < net.count; i++)
+		if (net.ends[i]->fd >= 0)
+			close(net.ends[i]->fd);
+	net.count = 0;
+}
+
 static void reach_client(struct link_end *end, const struct delivery *delivery)
 {
 	end->ended = !delivery->length;

@@ -26,6 +26,9 @@ void network_begin(const struct network_terms *terms);
 /* False: a connection is left. The world has ended. */
 bool network_end(void);
 
+/* The client is gone without closing: its descriptors are. The world has ended. */
+void network_abandon(void);
+
 /* From now on it is like that. */
 void network_fail(const struct network_terms *terms);
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fio/job.h"
 #include "job.h"
@@ -14,8 +15,8 @@
 enum { CALLS_MAX = 4096, LINES_MAX = 256, LINE = 300, VERSIONS = 2, PROCEDURES = 80 };
 enum { BLOCK_MAX = 4096 };
 
-/* Of the world's time: then all is well. */
-static const uint64_t HEALS = 600 * SEC;
+/* Of the world's time: then all is well, and soon the job is left where it waits. */
+static const uint64_t HEALS = 600 * SEC, ENDS = 1200 * SEC;
 
 static struct {
 	const struct scenario *terms;
@@ -374,8 +375,10 @@ static void give_up(void *context)
 	job_heal();
 }
 
-static void run_job(struct scenario_result *result)
+static void run_job(void *context)
 {
+	struct scenario_result *result = context;
+
 	if (set_up(run.terms)) {
 		run.scenario = run.terms;
 		run.begun_at = world.clock.now;
@@ -398,10 +401,15 @@ void scenario_run(const struct scenario *scenario, struct scenario_result *resul
 	run.terms = scenario;
 	*result = (struct scenario_result){.keeps = ""};
 	world_begin(1, scenario->trace);
-	if (refused)
+	if (refused) {
 		world_violated("no such scenario: %s", refused);
-	else
-		run_job(result);
+	} else if (!world_run(run_job, result, ENDS)) {
+		world_violated("the engine waits for ever");
+		run.scenario = NULL;
+		world_end();
+		close(sim_job.engine.group.epoll_fd);
+		network_abandon();
+	}
 	result->calls = run.call_count;
 	result->lines = run.line_count;
 	result->lost = lost_bytes();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "world.h"
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,33 @@ static const uint64_t TIME_MAX = 8 * 3600 * SEC;
 
 struct world world;
 
+static jmp_buf *too_late; /* NULL: nothing was called by world_run() */
+static uint64_t time_max = TIME_MAX;
+
+bool world_run(void (*what)(void *context), void *context, uint64_t until)
+{
+	jmp_buf here;
+
+	too_late = &here;
+	time_max = until;
+	if (setjmp(here)) {
+		too_late = NULL;
+		return false;
+	}
+	what(context);
+	too_late = NULL;
+	return true;
+}
+
+/* The engine does not look at anything but the clock. */
+static void end_waiting(void)
+{
+	if (too_late)
+		longjmp(*too_late, 1);
+	fprintf(stderr, "nfsmulti-sim: the engine waits for ever: %s\n", world.violation);
+	abort();
+}
+
 static uint64_t read_time(const struct clock *clock)
 {
 	if (world.creeps) {
@@ -17,10 +45,8 @@ static uint64_t read_time(const struct clock *clock)
 		world_pass(world.clock.now + world.moment);
 		world.creeps = true;
 	}
-	if (world.clock.now > TIME_MAX) { /* the engine does not look at anything but the clock */
-		fprintf(stderr, "nfsmulti-sim: the engine waits for ever: %s\n", world.violation);
-		abort();
-	}
+	if (world.clock.now > time_max)
+		end_waiting();
 	return world.clock.now;
 }
 

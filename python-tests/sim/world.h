@@ -54,6 +54,9 @@ extern struct world world;
 void world_begin(uint64_t seed, bool trace);
 void world_end(void);
 
+/* Calls a function; false: at `until` it had not come back, and was left where it waited. */
+bool world_run(void (*what)(void *context), void *context, uint64_t until);
+
 /* From 0 to below `range`, which is not 0. */
 uint64_t world_random(uint64_t range);
 
