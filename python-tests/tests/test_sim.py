@@ -32,7 +32,7 @@ def test_jobs_live_through_simulated_failures(build_dir: Path, seed: int) -> Non
     done = _sim(build_dir, "--jobs", str(_JOBS), "--seed", str(seed))
     assert done.status == 0, done.stdout + done.stderr
     (failures,) = re.findall(rf"{_JOBS} jobs, \d+ I/Os, (\d+) failures", done.stdout)
-    assert int(failures) > 100 * _JOBS
+    assert int(failures) > 10 * _JOBS
 
 
 @pytest.mark.parametrize("seed", _KEPT)
