@@ -324,7 +324,7 @@ def test_a_server_that_takes_fewer_clients_is_told(clients: Run, version: int) -
 def test_a_server_that_answers_no_client_is_told(clients: Run) -> None:
     """It takes their connections, and MOUNT has said where the file is."""
     told = "no reply to a NULL call: is the server starting, or overloaded?"
-    clients(on(Nfs.NULL, NEVER), version=3, nclients=2, timeo=1, retrans=0, refused=told)
+    clients(on(Nfs.NULL, NEVER), version=3, nclients=2, timeo=4, retrans=0, refused=told)
 
 
 def test_why_clients_are_not_served_is_told(clients: Run) -> None:
