@@ -134,9 +134,11 @@ def test_a_file_that_is_not_opened_is_not_opened_again(job: Run) -> None:
 def test_what_an_earlier_copy_has_removed_is_removed(job: Run) -> None:
     """The second copy has a slot of another session, and finds no file (NOENT)."""
     lost = Answer(do=ScriptedServer.end_sessions, reply=False, end="reset")
-    first, again, *_ = job(on(Nfs4.REMOVE, lost, nth=1), unlink=1, **_VERIFIED).calls(Nfs4.REMOVE)
+    ran = job(on(Nfs4.REMOVE, lost, nth=1), unlink=1, **_VERIFIED)
+    first, again, *_ = ran.calls(Nfs4.REMOVE)
     assert (first.status, again.status) == (Status4.OK, Status4.NOENT)
     assert first.session != again.session
+    assert {call.session for call in ran.calls(Nfs4.CREATE_SESSION)} == {0}  # without SEQUENCE
 
 
 def test_a_restarted_server_may_give_the_client_id_again(job: Run) -> None:

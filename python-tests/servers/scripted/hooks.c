@@ -166,6 +166,7 @@ enum hooked hooks_answer(struct hooked_server *server, const struct limits *limi
 				.address = asked->address};
 	bool whole = true; /* all of the arguments are read */
 
+	asked->operation = (struct arguments){0};
 	if (asked->version == NFS_V4)
 		serve_nfs4(&call, true);
 	else
