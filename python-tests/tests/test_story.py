@@ -33,7 +33,7 @@ from nfsmulti.report import cells, charts, conditions, overtime, pages, rows
 from nfsmulti.report.answer import MOST_ROWS, Answer, extent
 from nfsmulti.report.measures import MEASURES
 from nfsmulti.report.pages import EVERY_STORY, naming, write
-from nfsmulti.report.told import Run, tell
+from nfsmulti.report.told import Run, published, tell
 from nfsmulti.run.record import Meter
 from nfsmulti.stats import Sample
 from nfsmulti.stories import SCENARIOS
@@ -432,6 +432,12 @@ def test_every_finding_has_a_row_on_one_page(tmp_path: Path) -> None:
     assert {row[0] for row in rows} == names
     assert {row[2] for row in rows} == {"not measured", "not testable here"}
     assert len(rows) <= 20
+
+
+def test_published_figures_stand_where_no_cell_is_done() -> None:
+    empty = {name: published(story, pages.nothing(name)) for name, story in SCENARIOS.items()}
+    named = {"dd", "fsperf", "randread", "oltp", "sweep", "neighbour"}
+    assert {name for name, (_, figures) in empty.items() if figures} == named
 
 
 def test_readme_is_up_to_date(tmp_path: Path) -> None:

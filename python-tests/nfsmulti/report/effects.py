@@ -35,7 +35,7 @@ def beside(run: Run) -> list[Beside]:
     """Return the published figures under each further level; ratios are to buffers of 131072."""
     return [
         replace(one, what=story.named(one.what, name))
-        for name, further in run.rows(*run.further).items()
+        for name, further in (run.rows(*run.further) or {"": {}}).items()
         for one in (*_reads(further), *_best_writes(run, further))
     ]
 
