@@ -87,6 +87,7 @@ _WAITS: dict[str, tuple[Fate, int, int, dict[str, object], list[float]]] = {
     "JUKEBOX for long, soft": (
         {"status": Status.JUKEBOX}, 0, 10, {"timeo": 30, **_SOFT}, _LONG,
     ),
+    "JUKEBOX for minutes": ({"status": Status.JUKEBOX}, 0, 80, {}, [*_LONG, *[5.0] * 70]),
     "JUKEBOX and an end": ({"status": Status.JUKEBOX, "end": End.CLOSE}, 0, 10, {}, _LONG),
     # Of one client: what is due comes by deadlines.
     "a client's JUKEBOX": ({"status": Status.JUKEBOX}, 0, 3, {"nclients": 1}, [0.1, 0.2, 0.4]),

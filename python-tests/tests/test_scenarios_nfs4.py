@@ -225,6 +225,14 @@ def test_a_session_that_is_refused_for_a_while(scenario: Scenarios, reconnect: i
         assert connects == pytest.approx([3, 6, 9], abs=0.3)
 
 
+def test_a_session_that_is_put_off_is_asked_for_each_second(scenario: Scenarios) -> None:
+    """At the last: all calls wait for it."""
+    busy = on(Nfs4.CREATE_SESSION, {"status": Status4.DELAY}, last=7)
+    calls = scenario(on(_S, _END_SESSIONS, nth=9), busy, version=4).calls(Nfs4.CREATE_SESSION)
+    waits = [(later.time - earlier.time) / SECOND for earlier, later in pairwise(calls)]
+    assert waits == pytest.approx([0.1, 0.2, 0.4, 0.8, 1, 1, 1], abs=0.15)
+
+
 def test_a_call_of_a_lost_session_does_not_stand_before_those_that_have_slots(
     scenario: Scenarios,
 ) -> None:
