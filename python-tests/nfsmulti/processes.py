@@ -350,7 +350,7 @@ def claimed(folder: Path) -> Iterator[bool]:
 
 
 def shell_status(status: int | None) -> int:
-    """Return what a shell calls the status of a process that wait() has told us of."""
+    """Return what a shell makes of a Process.wait(): 128 and its number for a signal."""
     status = status or 0
     return status if status >= 0 else 128 - status
 

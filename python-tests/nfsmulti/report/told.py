@@ -215,7 +215,7 @@ _Given = TypeVar("_Given")
 
 
 def _for(run: Run, given: _Given | Callable[[Run], _Given]) -> _Given:
-    """Return what a story has, or returns of a run."""
+    """Return what a story gives: as it stands, or by a function of the run."""
     return given(run) if callable(given) else given
 
 

@@ -103,7 +103,7 @@ static uint64_t random_below(const struct clients *clients, uint64_t below)
 
 /* --- clients --- */
 
-/* That of a client which was told 0. */
+/* `id`; for 0, which the latest client may have been told, the one that it has here. */
 static uint64_t known_id(const struct nfs_call *call, uint64_t id)
 {
 	const struct clients *clients = call->clients;

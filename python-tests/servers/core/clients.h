@@ -78,7 +78,7 @@ struct session {
 	_Atomic uint64_t number; /* never given out again; 0: none */
 	uint64_t client;
 	_Atomic uint32_t slots, target; /* there are, and are to be used */
-	uint32_t granted;		/* slots, at first */
+	uint32_t granted;		/* slots, by CREATE_SESSION */
 	uint32_t request_max, response_max;
 	uint32_t bound[CLIENTS_BOUND]; /* the latest connections that are */
 	uint32_t bindings;
@@ -181,7 +181,7 @@ struct channel {
 };
 uint32_t clients_create_session(struct nfs_call *call, uint64_t client, uint32_t sequence,
 				struct channel *channel, struct session_id *id);
-/* It fails, though it counts. */
+/* A CREATE_SESSION that fails, and uses up its sequence number all the same. */
 void clients_refuse_session(struct nfs_call *call, uint64_t client);
 uint32_t clients_bind_session(struct nfs_call *call, struct session_id id);
 uint32_t clients_destroy_session(struct nfs_call *call, struct session_id id);
@@ -191,7 +191,7 @@ struct sequence {
 	uint32_t sequence, slot;
 	bool keep;		/* the reply */
 	uint32_t slots, target; /* there are, and are to be used */
-	uint32_t response_max;	/* where replies are kept */
+	uint32_t response_max;	/* bytes of results; 0: any number */
 	const uint8_t *kept;	/* the call has come again: these are its results; or NULL */
 	uint32_t kept_length;	/* bytes */
 };

@@ -396,7 +396,7 @@ static uint32_t do_readdir(struct compound *compound)
 	if (status || in->bad)
 		return status;
 	if (compound->response_max && count > compound->response_max)
-		return NFS4ERR_REP_TOO_BIG; /* one may be */
+		return NFS4ERR_REP_TOO_BIG; /* a page may be as long as that */
 	xdr_put_u64(out, page.verifier);
 	for (uint32_t i = 0; i < page.count; i++) {
 		xdr_put_u32(out, true);

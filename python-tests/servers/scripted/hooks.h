@@ -9,13 +9,13 @@
 #include "core/clients.h"
 #include "core/files.h"
 
-/* hooks_begin(): the call is as if it had not come; see there. */
+/* hooks_begin(): the call is as if it had not come; or see there. */
 enum { HOOKS_UNHEARD = -1, HOOKS_TAKEN = 1 << 30 };
 
 /*
  * Python's, as files.h's are. A call of NFSv3 or an operation of NFSv4.1, before it is carried out,
- * and after it: both see struct asked, and return a status. One of HOOKS_TAKEN is not carried out:
- * it has the status that it is added to, and a CREATE_SESSION counts all the same.
+ * and after it: both see struct asked, and return a status. A CREATE_SESSION's status plus
+ * HOOKS_TAKEN: it fails with that status, and uses up its sequence number all the same.
  */
 extern int32_t (*hooks_begin)(uint32_t operation);
 extern uint32_t (*hooks_end)(uint32_t operation, uint32_t status);
@@ -23,7 +23,7 @@ extern uint32_t (*hooks_end)(uint32_t operation, uint32_t status);
 extern uint32_t (*hooks_tell)(uint64_t file, uint8_t *handle);
 extern uint32_t (*hooks_write)(uint64_t file, struct transfer *write, const uint8_t *data);
 
-/* A call; what the core has read and written so far is set for each operation, of NFSv3 for it. */
+/* A call. `begun` and what follows are set for each of its operations; a call of NFSv3 is one. */
 struct asked {
 	uint32_t version, procedure, connection, address;
 	const uint8_t *arguments;
