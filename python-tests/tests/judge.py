@@ -104,12 +104,15 @@ class Expected:
 
     A job that is held waits for as long as one likes, and SIGINT ends it. `first` is a pattern for
     what the engine says while the fault lasts ("": nothing that is sure), `says` are those for its
-    other lines. `short` says how far that is from what was promised.
+    other lines; `resends`: the path's calls went out again; `moves`: other paths took them over.
+    `short` says how far that is from what was promised.
     """
 
     outcomes: tuple[str, ...] = ("done",)
     first: str = ""
     says: tuple[str, ...] = ()
+    resends: bool = False
+    moves: bool = False
     short: str = ""
 
 
@@ -134,8 +137,8 @@ def outcome(left: Left) -> str:
     return ended + ", lost" * bool(lost_bytes(result.messages))
 
 
-def complaints(work: Work, left: Left, expected: Expected) -> Iterator[str]:
-    """Say what is not as expected of a job, and what does not add up."""
+def complaints(work: Work, left: Left, expected: Expected, victim: int) -> Iterator[str]:
+    """Say what is not as expected of a job whose path `victim` failed, and what does not add up."""
     ended, lines = outcome(left), "\n".join(left.said)
     if ended not in expected.outcomes:
         yield f"{ended}, where {' or '.join(expected.outcomes)} was expected"
@@ -144,6 +147,14 @@ def complaints(work: Work, left: Left, expected: Expected) -> Iterator[str]:
             yield f"it did not say: {words}"
     if len(left.said) > _LINES_MAX:
         yield f"it said {len(left.said)} lines"
+    own = [line for line in left.result.stats if line.connection == victim]
+    others = [line for line in left.result.stats if line.connection != victim]
+    if expected.resends and not any(line.retransmissions for line in own):
+        yield "no call was sent again"
+    if expected.moves and not any(line.reissues for line in others):
+        yield "no call was reissued on another path"
+    if any(line.reconnects for line in others):
+        yield "another path than the fault's was connected to anew"
     if left.result.report:
         yield from _discrepancies(work, left, left.result.report)
     else:

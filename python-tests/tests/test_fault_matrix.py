@@ -242,9 +242,9 @@ def _until(process: FioProcess, what: Callable[[], object]) -> None:
 _SILENT = "server not responding, still trying"
 _STOPS = f"connection lost with|{_SILENT}"
 _MENDED = ("bytes again", "all held data is durable now")
-_AGAIN = Expected(first=_STOPS, says=("server OK",))
+_AGAIN = Expected(first=_STOPS, says=("server OK",), resends=True)
 _HELD = Expected(("held",), _STOPS, ("giving up",))
-_MOVED = Expected(first="does not answer")
+_MOVED = Expected(first="does not answer", moves=True)
 _TIMED_OUT = Expected(("ETIMEDOUT",), "no answer within")
 _ENDS: Mapping[str, Expected] = {
     "done": Expected(),
@@ -370,7 +370,8 @@ def _as_expected(item: pytest.Item, cell: _Cell, run: Callable[[], Left]) -> Non
     with or_skip():
         left = run()
     item.user_properties += [("outcome", outcome(left)), ("short", cell.expected.short)]
-    found = list(complaints(WORKS[cell.work], left, cell.expected))
+    victim = min(_VICTIM, cell.paths - 1)
+    found = list(complaints(WORKS[cell.work], left, cell.expected, victim))
     assert not found, "\n  ".join([*found, left.result.command, *left.said])
 
 

@@ -20,7 +20,8 @@ def _left(work: Work, error: int, **more: Any) -> Left:
     `files` and members of the result are given; fio and the engine count so much more.
     """
     entries, done = work.options["bs"] == 1, 0 if error else work.options["size"]
-    counts = dict.fromkeys(("errors", "read_bytes", "write_bytes", "meta_ops"), 0)
+    names = ("connection", "retransmissions", "reissues", "reconnects", "errors")
+    counts = dict.fromkeys((*names, "read_bytes", "write_bytes", "meta_ops"), 0)
     counts |= {"ops": done, "rewritten_bytes": _AGAIN, "write_bytes": _AGAIN}
     sides = {side: {"io_bytes": done} for side in work.sides}
     sides[work.side]["io_bytes"] += more.pop("fio", 0)
@@ -71,6 +72,7 @@ _CHANGES: list[tuple[str, int, dict[str, Any], str]] = [
     ),
     ("write", 0, {"stderr": "nfsmulti: nas: trying\n" * 41}, "it said 41 lines"),
     ("write", 0, {"stderr": _LOST}, "done, lost, where done was expected"),
+    ("write", 0, {"connection": 1, "reconnects": 1}, "another path than the fault's was connected"),
     ("read", 0, {"status": None}, "hung, where done was expected"),
     ("read", 0, {"status": -11}, "crashed, where done was expected"),
     ("read", 0, {"stderr": "AddressSanitizer: x"}, "crashed, where done was expected"),
@@ -81,8 +83,8 @@ _CHANGES: list[tuple[str, int, dict[str, Any], str]] = [
 def test_what_does_not_add_up(number: int) -> None:
     name, error, changes, complaint = _CHANGES[number]
     work, expected = WORKS[name], Expected((errno.errorcode.get(error, "done"),))
-    assert list(complaints(work, _left(work, error), expected)) == []
-    (found,) = complaints(work, _left(work, error, **changes), expected)
+    assert list(complaints(work, _left(work, error), expected, 0)) == []
+    (found,) = complaints(work, _left(work, error, **changes), expected, 0)
     assert complaint in found
 
 
@@ -90,13 +92,15 @@ def test_what_failed_may_be_told_as_lost_or_be_under_way() -> None:
     work, under_way = WORKS["write"], {FILE: WRITTEN[FILE][: _SIZE // 4]}
     for changes in ({"fio": _SIZE, "stderr": _LOST}, {"fio": 0, "files": under_way}):
         left = _left(work, errno.EIO, **changes)
-        assert list(complaints(work, left, Expected(("EIO", "EIO, lost")))) == []
+        assert list(complaints(work, left, Expected(("EIO", "EIO, lost")), 0)) == []
 
 
 def test_what_was_expected_and_is_not_there() -> None:
-    expected = Expected(("EIO",), "no such words", ("nor such",))
-    assert list(complaints(WORKS["read"], _left(WORKS["read"], 0), expected)) == [
+    expected = Expected(("EIO",), "no such words", ("nor such",), resends=True, moves=True)
+    assert list(complaints(WORKS["read"], _left(WORKS["read"], 0), expected, 0)) == [
         "done, where EIO was expected",
         "it did not say: no such words",
         "it did not say: nor such",
+        "no call was sent again",
+        "no call was reissued on another path",
     ]
