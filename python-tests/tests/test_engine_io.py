@@ -434,6 +434,15 @@ def test_getevents_waits_for_the_minimum(v3_or_mount: Place) -> None:
     assert complete["0"] == 0
 
 
+def test_the_tail_of_a_job_that_is_cut_by_time_is_not_lost(exported: Place) -> None:
+    """Each write that fio counts is on the server, and nothing is in flight when it ends."""
+    job: Options = {"rw": "write", "bs": "64k", "size": "2g", "filename": "f", "iodepth": 32}
+    result = exported.fio(**job, runtime=1, rate="32m")
+    written = done(result).bytes("write")
+    assert exported.sizes() == {"f": written}
+    assert sum(line.write_bytes for line in result.stats) == written
+
+
 # --- what fio does while I/O is queued ---
 
 _HOUR = 3600_000_000  # in a log, which has microseconds

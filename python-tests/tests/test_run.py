@@ -35,6 +35,7 @@ from nfsmulti import paths
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import Lab, LabConfig
+from nfsmulti.lab.ganesha import Server
 from nfsmulti.lab.guest import GuestConfig, inside, run_in_guest
 from nfsmulti.processes import run
 from nfsmulti.run import command, runner, start
@@ -128,16 +129,16 @@ def test_dead_server_fails_its_cell_which_a_resumed_run_repeats(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`lab` is there for its skip alone."""
-    killed: list[str] = []
+    servers: set[Server] = set()
     said = io.StringIO()
 
     class Dying(InLab):
         """A lab whose server is killed while its first cell runs."""
 
         def trouble(self) -> str | None:
-            if not killed and (record.folder / record.cells[0].folder).exists():
+            if not servers and (record.folder / record.cells[0].folder).exists():
                 self._lab.servers[0].kill()
-                killed.append("once")
+                servers.update(self._lab.servers)
             return super().trouble()
 
     monkeypatch.setattr(runner, "InLab", Dying)
@@ -153,6 +154,7 @@ def test_dead_server_fails_its_cell_which_a_resumed_run_repeats(
     assert command._carry_out(Record.resume(record.folder)) == 0
     repeated, kept = Summary.load(record.folder).cells
     assert (repeated.status, kept) == ("done", second)
+    assert not [server.name for server in servers if server.running]
 
 
 class Leaving(OnPool):
