@@ -176,20 +176,35 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
+_WRONG = r"the guest's clock counts 30\.0 s in 10\.0 s", r"\n  try again.*"
+_CRASHED = (
+    r"the guest did not come up",
+    r"; it said:\n  Kernel panic - not syncing: Fatal exception",
+)
+
+
 @pytest.mark.usefixtures("scripts")
-def test_a_wrong_clock_has_a_remedy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("writes", "what", "more"),
+    [
+        ([("share/ready", "40.00"), ("share/status", "0")], *_WRONG),
+        ([("console", "Kernel panic - not syncing: Fatal exception\n"), ("end", "")], *_CRASHED),
+    ],
+)
+def test_what_goes_wrong_by_chance_is_booted_again(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    writes: list[tuple[str, str]],
+    what: str,
+    more: str,
 ) -> None:
     """Its command does not run, and each further boot is noted in one line."""
     folders = map(str, range(3))
-
-    def boot(*_: Any) -> int:
-        folder = tmp_path / next(folders)
-        return _Boot(folder, ("share/ready", "40.00"), ("share/status", "0")).follow()
-
-    monkeypatch.setattr(guest, "_boot", boot)
-    what = r"the guest's clock counts 30\.0 s in 10\.0 s"
-    with pytest.raises(HarnessError, match=rf"^{what}\n  try again"):
+    monkeypatch.setattr(
+        guest, "_boot", lambda *_: _Boot(tmp_path / next(folders), *writes).follow()
+    )
+    with pytest.raises(HarnessError, match=rf"^{what}{more}$"):
         run_in_guest(["true"], GuestConfig())
     assert re.fullmatch(rf"(nfsmulti: {what}: booting it again\n){{2}}", capsys.readouterr().err)
     assert not [*tmp_path.glob("*/share/go")]

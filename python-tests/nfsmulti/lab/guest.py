@@ -105,6 +105,7 @@ _SHARE, _RESULTS = "share", "results"
 _CONSOLES = ("machine", "console")
 _FIRMWARE_ENDS = "Booting from ROM.."
 _FAREWELL = "] reboot: Power down"
+_CRASHED = "Kernel panic"  # rarely, on emulated processors
 _INSIDE = "NFSMULTI_LAB_EXPORT"
 _DESCRIBED = "NFSMULTI_LAB_GUEST"
 
@@ -160,8 +161,8 @@ def described() -> str:
     return os.environ.get(_DESCRIBED, "")
 
 
-class _ClockError(HarnessError):
-    """The guest's seconds are not ours."""
+class _BootError(HarnessError):
+    """A boot went wrong by chance: the kernel crashed, or the guest's seconds are not ours."""
 
 
 def run_in_guest(
@@ -176,7 +177,8 @@ def run_in_guest(
     """Boot a guest and run `command` there, in our own folder or `cwd`, `env` added to ours.
 
     Its output is passed on as it comes, to our own where nothing else is given; gives its exit
-    status as a shell would. A guest whose clock is wrong is booted again before the command starts.
+    status as a shell would. A guest whose kernel crashes or has a wrong clock is booted again before
+    the command starts.
     MissingError where a component is not installed, HarnessError where the guest fails or is late.
     """
     machine = Machine()
@@ -194,8 +196,9 @@ def run_in_guest(
     for _ in range(_BOOTS - 1):
         try:
             return _boot(machine, script, config, streams)
-        except _ClockError as error:
-            print(f"nfsmulti: {error.what}: booting it again", file=sys.stderr, flush=True)
+        except _BootError as error:
+            what, _, _ = error.what.partition(";")
+            print(f"nfsmulti: {what}: booting it again", file=sys.stderr, flush=True)
     return _boot(machine, script, config, streams)
 
 
@@ -237,14 +240,16 @@ class _Guest:
     def follow(self, timeout: float, silence: float) -> int:
         """Wait for the command's status."""
         if not self._until("ready", silence=_BOOT_SILENCE):
-            raise HarnessError(f"the guest did not come up; {self._last_words()}")
+            words = self._last_words()
+            error = _BootError if _CRASHED in words else HarnessError
+            raise error(f"the guest did not come up; {words}")
         share = self._folder / "share"
         # Two of the guest's times are held against ours, at which their files were written.
         files = share / "begun", share / "ready"
         first, last = (float(file.read_text().split()[0]) for file in files)
         ours = files[1].stat().st_mtime - files[0].stat().st_mtime
         if not ours / _CLOCK_OFF < last - first < ours * _CLOCK_OFF:
-            raise _ClockError(
+            raise _BootError(
                 f"the guest's clock counts {last - first:.1f} s in {ours:.1f} s",
                 "try again when the machine has less to do",
             )
