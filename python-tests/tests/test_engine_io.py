@@ -425,6 +425,13 @@ def test_iodepths(v3_or_mount: Place) -> None:
         assert slat["mean"] + clat["mean"] == pytest.approx(lat["mean"], rel=0.05)
 
 
+def test_busy_poll(v3_or_mount: Place) -> None:
+    """Asking without sleeping changes nothing but the time that it takes."""
+    words: Options = {"rw": "randwrite", "bs": "8k", "size": "1m", "verify": "crc32c", "fsync": 16}
+    report = done(v3_or_mount.fio(busy_poll=1000, iodepth=16, nconnect=2, spread="queue", **words))
+    assert report.operations("read") == 128
+
+
 def test_getevents_waits_for_the_minimum(v3_or_mount: Place) -> None:
     """At least 16 of 64 at once are asked for, and nearly always had (the last ones aside)."""
     job: Options = {"rw": "randread", "bs": "4k", "size": "8m", "filename": "f", "iodepth": 64}

@@ -46,6 +46,7 @@ from servers.scripted import (
     mark,
     on,
     reserved_ports_only,
+    rpc_mismatch,
 )
 
 pytestmark = pytest.mark.sanitized
@@ -95,6 +96,7 @@ def _gone(status: Status, handle: Status = Status.STALE, **words: object) -> Cas
             for procedure, status, error in (
                 (Nfs.LOOKUP, Status.STALE, errno.ESTALE),
                 (Nfs.CREATE, Status.ROFS, errno.EROFS),
+                (Nfs.CREATE, Status.NOSPC, errno.ENOSPC),
             )
         },
         **{
@@ -201,16 +203,19 @@ def _tells(
 @runs(
     {
         "MNT: an end": _tells(Mount.MNT, Answer(reply=False, end="close"), _RESTARTED),
+        "MNT: no such export": _tells(Mount.MNT, Status.NOENT, "MNT3ERR_NOENT", _BLAMED),
         "MNT: a fault": _tells(Mount.MNT, Status.SERVERFAULT, "MNT3ERR_SERVERFAULT"),
         "FSINFO: not for you": _tells(Nfs.FSINFO, Status.ACCES, "NFS3ERR_ACCES", _BLAMED),
         "no NFSv3": _tells(Nfs.FSINFO, _NO_VERSION, "mount: the server offers NFS versions"),
         "no MOUNT": _tells(Mount.NULL, _NO_PROGRAM, "no MOUNT, on this port", "version=4.1"),
+        "MNT: another RPC": _tells(Mount.MNT, Answer(rpc=rpc_mismatch(3, 4)), "cannot mount"),
         "MNT: 2 GiB": _tells(Mount.MNT, Answer(raw=mark(2**31 - 1) + bytes(4096)), "cannot mount"),
         "LOOKUP: not for you": _tells(Nfs.LOOKUP, Status.ACCES, "_ACCES: ", "xprtsec=tls"),
         "no NFSv4": _tells(Nfs4.EXCHANGE_ID, SOUND, _NO_NFS4, minors=()),
         "no NFSv4.1": _tells(Nfs4.EXCHANGE_ID, SOUND, _NO_MINOR, minors=(2,)),
         "AUTH_TOOWEAK": _tells(Nfs4.EXCHANGE_ID, _DENIED, _TOO_WEAK),
         "PUTROOTFH ACCESS": _tells(Nfs4.PUTROOTFH, Status4.ACCESS, _ROOT, _ALLOWED),
+        "GETATTR ACCESS": _tells(Nfs4.GETATTR, Status4.ACCESS, _ROOT, _ALLOWED),
         "LOOKUP ACCESS": _tells(Nfs4.LOOKUP, Status4.ACCESS, _PATH, _ALLOWED),
         "LOOKUP NOENT": _tells(Nfs4.LOOKUP, Status4.NOENT, _PATH, _NO_PATH, "pseudo"),
         "LOOKUP SERVERFAULT": _tells(Nfs4.LOOKUP, Status4.SERVERFAULT, _PATH, "Remote I/O error)"),
@@ -251,6 +256,22 @@ def test_unprivileged_ports_are_refused(job: Run, where: tuple[Procedure, ...]) 
 
     assert {call.client[1] < 1024 for call in job(hook).calls(*DATA)} == {True}
     job(hook, enter=NO_RESERVED_PORTS, refused="reserved")
+
+
+_RDMA_DEVICE = """
+int glob(const char *pattern, int flags, int (*failed)(const char *, int), glob_t *found)
+{
+	if (!strcmp(pattern, "/sys/class/infiniband/?*"))
+		pattern = "/sys/class/net/?*";
+	return REAL(glob)(pattern, flags, failed, found);
+}
+"""
+
+
+def test_tls_is_no_remedy_over_rdma(job: Run) -> None:
+    denies = on(Nfs.LOOKUP, Answer(status=Status.ACCES))
+    ran = job(denies, before=_RDMA_DEVICE, proto="rdma", error=None)
+    assert refused(ran.result).endswith("NFS3ERR_ACCES")
 
 
 # --- who calls, and from where ---

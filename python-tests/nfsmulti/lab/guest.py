@@ -177,8 +177,8 @@ def run_in_guest(
     """Boot a guest and run `command` there, in our own folder or `cwd`, `env` added to ours.
 
     Its output is passed on as it comes, to our own where nothing else is given; gives its exit
-    status as a shell would. A guest whose kernel crashes or has a wrong clock is booted again before
-    the command starts.
+    status as a shell would. A guest whose kernel crashes, or whose clock is wrong, is booted again
+    before the command starts.
     MissingError where a component is not installed, HarnessError where the guest fails or is late.
     """
     machine = Machine()
