@@ -230,6 +230,14 @@ def test_a_bench_of_two_builds_leaves_its_report(tmp_path: Path) -> None:
     assert (results / "plots/cpu.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_bench_of_this_engine_alone_holds_it_beside_a_reads_cost(tmp_path: Path) -> None:
+    words = ["--quick", "--repeat=1", "--case=getattr d32", f"--results={tmp_path}"]
+    call_harness("bench", "client-cost", *words).check()
+    assert {cell.factors["engine"] for cell in Summary.load(tmp_path).done} == {OURS, DATA}
+    text = (tmp_path / "report.md").read_text()
+    assert re.search(r"^\d+ % of the CPU per operation of a READ's, getattr", text, re.MULTILINE)
+
+
 def test_jobs_that_hang_are_ended(tmp_path: Path) -> None:
     """They have then not run their time, unless they hang at their end.
 

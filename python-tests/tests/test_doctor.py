@@ -114,6 +114,7 @@ def diagnoses(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> dict[str, D
         "unknown name": "nfs://nosuch.invalid/export",
         "no question mark": f"{lab.path(0).partition('?')[0]}&nconnect=4",
         "directories": f"{mount},{mount}/none",
+        "RDMA": "nfs://10.77.0.1/export?proto=rdma",
         "NFSv4.1": "nfs://10.77.0.[1-2]:22049/export?version=4.1",
         "NFSv4.1's own port": "nfs://10.77.0.1/export?version=4.1",
     }
@@ -174,6 +175,12 @@ def test_what_is_found_of_a_pool(diagnoses: dict[str, Diagnosis]) -> None:
         assert found.status == any(one.startswith("fail ") for one in found.findings), pool
     # Of these it is known who may write.
     assert diagnoses["read-only and another"].about("not checked").endswith("the same files")
+
+
+def test_rdma_without_a_device(diagnoses: dict[str, Diagnosis]) -> None:
+    if any(Path("/sys/class").glob("infiniband/*")):
+        pytest.skip("this machine has an RDMA device")
+    assert diagnoses["RDMA"].about("the pool has proto=rdma, and").startswith("fail")
 
 
 def test_reserved_port(lab: Lab) -> None:

@@ -5,12 +5,14 @@ That jobs with other options share no paths is in test_pool.py.
 """
 
 import re
+import signal
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from conftest import FioRunner
-from engine_helpers import Place, done, refused, said
+from engine_helpers import Place, done, ends, eventually, refused, said, traces
 from kerberos_client import Client, realm
 from scripted_jobs import preloaded
 
@@ -131,18 +133,46 @@ def test_all_cryptography_is_timed(
 
 
 def test_many_clients_within_tls(client: Client, kerberos: Lab, tmp_path: Path) -> None:
-    """Each has a handshake and a context of its own, of one principal."""
+    """Each has a handshake and a context of its own, of one principal, and a record at the server.
+
+    It has none afterwards.
+    """
     server, made = kerberos.server(0), Certificates(tmp_path)
-    known, to = set(server.clients), (server.endpoint.address, server.endpoint.nfs_port)
-    words: dict[str, Option] = {"nclients": 8, "security": "krb5p", "nconnect": 1, "spread": None}
+    before, to = set(server.clients), (server.endpoint.address, server.endpoint.nfs_port)
+    job: dict[str, Option] = {
+        "rw": "randwrite", "bs": "4k", "size": "1m", "iodepth": 8, "time_based": 1, "runtime": 300,
+        "trace": 1, "filename": "f", "nclients": 8, "security": "krb5p",
+    }  # fmt: skip
     with TlsProxy(to, made.server.certificate, made.server.key) as proxy:
         pool = f"nfs://{to[0]}:{proxy.port}/{SECRET.name}?version=4.1&xprtsec=tls"
-        ca = str(made.authority.certificate)
-        result = client.well(**{**_VERIFIED, **words}, pool=pool, tls_ca=ca)
+        with client.start(**job, pool=pool, tls_ca=str(made.authority.certificate)) as process:
+            eventually(lambda: traces(process) > 100)
+            known = set(server.clients) - before
+            process.signal(signal.SIGTERM)
+            ends(process)
+            result = client.finish(process)
+    assert (len(known), set(server.clients) - before) == (8, set())
     told = [(line.sec, line.contexts, line.handshakes) for line in result.stats]
     assert told == [("krb5p", 1, 1)] * 8
-    assert set(server.clients) == known, "none has left a record there"
     assert proxy.clear == b""
+
+
+def test_contexts_are_renewed(local_fio: FioRunner, tmp_path: Path) -> None:
+    """Before their tickets expire, and without a call that fails."""
+    job: dict[str, Option] = {
+        "rw": "randrw", "bs": "8k", "size": "8m", "iodepth": 8, "rate_iops": 100,
+        "time_based": 1, "runtime": 5, "filename": "f", "nclients": 2,
+    }  # fmt: skip
+    lifetime = 4
+    with realm(Kerberos(lifetime=lifetime)) as lab:
+        begin = time.monotonic()
+        result = Client(lab, local_fio, tmp_path)(**job, security="krb5i")
+        halves = (time.monotonic() - begin) / (lifetime / 2)
+    done(result)
+    # Each serves for three quarters of a lifetime; half of one leaves room.
+    assert all(2 <= line.contexts <= 1 + halves for line in result.stats)
+    assert {(line.errors, line.reconnects) for line in result.stats} == {(0, 0)}
+    assert said(result) == []
 
 
 # --- what is refused ---

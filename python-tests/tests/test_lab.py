@@ -224,6 +224,13 @@ def test_the_printed_line_has_what_fio_needs() -> None:
     assert not Path(settings["--keytab"]).exists()
 
 
+@pytest.mark.parametrize("instances", ["one", "per-address"])
+def test_servers_are_as_many_as_asked(monkeypatch: pytest.MonkeyPatch, instances: str) -> None:
+    monkeypatch.setattr(machine, "missing_privileges", lambda: None)
+    config = commands._config(2, instances, None, None, "none", local=False, read_only=False)
+    assert config.one_server == (instances == "one")
+
+
 def test_run_gives_the_commands_status(lab: Lab) -> None:
     script = "echo $POOL; kill -TERM $$"
     done = run_harness("lab", "run", "--local", "--addresses", "1", "--", "sh", "-c", script)

@@ -221,3 +221,15 @@ def test_configuring_once_more_fetches_and_builds_nothing_anew(tmp_path: Path) -
     assert not (tmp_path / "fio-headers").exists()
     assert flags[0]
     assert flags[0] == flags[1]
+
+
+def test_a_lock_file_has_what_is_required() -> None:
+    """What is required is changed there, and the lock is made by the command at its head."""
+    for name in ("requirements-package", "requirements-harness", "requirements"):
+        wanted = (PYTHON_TESTS / f"{name}.txt").read_text()
+        for other in re.findall(r"^-r (\S+)", wanted, re.MULTILINE):
+            wanted += (PYTHON_TESTS / other).read_text()
+        locked = (PYTHON_TESTS / f"{name}.lock").read_text()
+        pins = re.findall(r"^\S+==\S+", wanted, re.MULTILINE)
+        assert pins
+        assert [pin for pin in pins if f"\n{pin} " not in locked] == []

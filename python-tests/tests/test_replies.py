@@ -72,6 +72,39 @@ def test_what_answers_no_call_is_skipped(ran: Outcome) -> None:
     assert ran.stats[0].stale_replies > len(ran.calls(Nfs.WRITE))
 
 
+def test_a_call_waits_for_others_while_a_reply_comes_in(job: Run) -> None:
+    """But no longer than for one tick of 0.1 s, although here more and more of replies comes in.
+
+    Each piece that the server sends has the rest of one reply, which makes room for a call, and the
+    beginning of the next. A tick may be due just then, but not at each of them.
+    """
+    size, depth, pieces, pause = 64 * KIB, 32, 8, 0.35
+    replies = list[bytes]()
+
+    def in_pieces(call: Call) -> Answer | None:
+        if call.procedure is not Nfs.READ:
+            return None
+        if call.nth > depth + 1:
+            return Answer(delay=0.001)  # further calls are read meanwhile
+        results = xdr(Status.OK, 0, size, 0, size) + bytes(size)
+        replies.append(record(message(call.xid, accepted(AcceptStat.SUCCESS, results))))
+        if call.nth < depth:
+            return Answer(reply=False)
+        if call.nth > depth:
+            return Answer(delay=0.001, before=b"".join(replies[pieces:depth]))
+        raw = b"".join(replies[:pieces])
+        return Answer(raw=raw, chunk=len(replies[0]) + 1000, pause=pause)
+
+    files = {"f": bytes(48 * size)}
+    ran = job(in_pieces, rw="read", bs=size, size=48 * size, iodepth=depth, files=files)
+    undisturbed(ran.result)
+    last, *new = ran.calls(Nfs.READ)[depth - 1 : depth + pieces]
+    assert last.answered is not None
+    waits = [call.time - last.time - number * pause for number, call in enumerate(new)]
+    assert max(waits) > 0.09, "none has waited"
+    assert new[0].time < last.answered - 1.5 * pause, "it has waited for the last piece"
+
+
 # --- sizes ---
 
 

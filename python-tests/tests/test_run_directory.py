@@ -170,6 +170,8 @@ def test_a_run_that_was_killed_and_clean_change_nothing_of_others(
     ("words", "operations"),
     [
         (("metadata", "--depth=8", "--nconnect=1"), {*OPERATIONS}),
+        (("metadata", "--workload=create,remove", "--nconnect=1"), {"create", "remove"}),
+        in_full(("metadata", "--version=4.1", "--depth=8", "--nconnect=1"), {*OPERATIONS}),
         in_full(("connections", "--version=4.1", "--nconnect=1", "--jobs=1"), {None}),
     ],
 )

@@ -46,6 +46,9 @@ _MISTYPED = [
     ("run dd --pool=", "run: --pool: there is nothing behind it"),
     ("run dd --depth 0", "'0': give numbers from 1 to 65536, each once, such as 1,4,8"),
     ("run dd --proto udp", "run: --proto: 'udp': give tcp or rdma, each once"),
+    ("run latency --load 201", "'201'"),
+    ("run latency --arrival-process even", "--arrival-process: 'even' is none of "),
+    ("run security --sec krb5x", "'krb5x'"),
     ("run dd --mounts", f"connections, metadata, latency and security, not for dd: {_LEAVE}"),
     ("run connections --xprtsec tls", "--xprtsec: only for security, not for connections"),
     ("run latency --slo p99", "'p99' is not a limit of latency: write it like p99:1ms"),
@@ -89,19 +92,23 @@ _REFUSED = [
     ("run connections --pool HERE", "connections needs URLs in the pool"),
     ("run security --mounts", "--mounts: the lab has no kernel client for security"),
     (f"run metadata {_POOL} --hosts a", "metadata runs on this machine only: leave out --hosts"),
+    (f"run security {_POOL} --hosts a", "security runs on this machine only: leave out --hosts"),
+    (f"run clients {_POOL} --hosts a", "clients runs on this machine only: leave out --hosts"),
     ("run sweep --pool HERE", "sweep needs URLs in the pool"),
     ("run dd --pool nfs:// --quick", "column"),
     ("run dd --pool HERE --lab", "exclude each other"),
     ("run dd --hosts a", "--hosts needs a --pool"),
     *(
         (f"run dd --pool HERE --hosts={host}", "--hosts: ")
-        for host in ("a,", "a:0", "a:65536", "a:b", "fd00::1", "[a]", "a,a", "root@a:8765")
+        for host in ("a,", "a\\ b", "a:0", "a:65536", "a:b", "fd00::1", "[a]", "a,a", "root@a:8765")
     ),
     ("run neighbour --server-command env", "--server-command needs a --pool"),
     ("run neighbour --server-command \"'ssh\" --pool HERE", "No closing quotation"),
     # what it runs
     ("run connections --workload create", "--workload create: give 4k-randread or 64k-read or"),
     ("run connections --workload 4k-randread,64k-read", "4k-randread,64k-read: give 4k"),
+    ("run metadata --workload 64k-read", "--workload 64k-read: give create or getattr or lookup"),
+    ("run security --workload 8k-oltp", "8k-oltp: give 4k-randread or 64k-read or"),
     ("run latency --workload none.fio", "--workload none.fio: give 4k-randread, 64k-read, "),
     ("run connections --depth=1,2", "--factors iodepth=1,2 compares several"),
     (f"run clients {_POOL} --restart", "--restart needs a command"),
@@ -113,6 +120,7 @@ _REFUSED = [
     ("run dd --resume HERE a", "name its scenario and its folder"),
     ("run connections --resume --nconnect 2 --mounts", "--nconnect, --mounts cannot change that"),
     ("run dd --resume --quick --seed=0", "--quick, --seed cannot change that"),
+    ("run neighbour --resume --server-command env", "--server-command cannot change that"),
     ("run neighbour --resume --setting a=1", "--setting cannot change that"),
     # factors, which make no other workload
     ("run dd --factors nosuch=1,2", f"--factors nosuch: {_NO_OPTION}"),
