@@ -5,25 +5,25 @@ Two equal runs pass: every cell is a test, and so is the geometric mean over all
 alone, one in twenty of them would differ. So B is worse only where a test is significant after
 Holm's correction over all of them, and the change is larger than the threshold.
 
-pairs.py says which cells belong together, forms.py how a verdict is written.
+pairs.py says which cells belong together, doubts.py whether the machines allow a verdict, forms.py
+how it is written.
 """
 
 import dataclasses
 import math
-import shlex
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from statistics import geometric_mean
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from nfsmulti import kept, typed
-from nfsmulti.arguments.parser import guess
 from nfsmulti.errors import HarnessError
+from nfsmulti.kept.doubts import doubts, purposes, refuse_unknown
 from nfsmulti.kept.forms import SIGNIFICANT, TOGETHER, Comparison, Exit, Row, Side, largest
 from nfsmulti.kept.pairs import Pair, lost, pairs, unmatched, why_not
-from nfsmulti.report import cells, conditions, loads, measures
+from nfsmulti.report import conditions, loads, measures
 from nfsmulti.report.answer import ran
 from nfsmulti.stats import FEWEST, Ratio, Sample, by_repeat, holm
 from nfsmulti.summary import Cell, Summary
@@ -171,80 +171,6 @@ def judged(rows: Sequence[Row], limit: float) -> tuple[Exit, list[str]]:
     said = "better" if any(one.says for one in whole) else "not shown to be worse"
     beyond = f"nothing is significantly worse by more than {100 * limit:g} %"
     return Exit.PASSED, [*hidden, f"{said}: {beyond}, in {number} tests"]
-
-
-# --- whether the machines allow a verdict ---
-# A difference may be theirs: other programs, other conditions. What two runs are often compared for
-# is no reason for doubt: another engine, server or pool.
-
-BUSY = "busy"
-_MACHINE = ("kernel", "processors", "fio")
-
-
-def doubts(
-    runs: tuple[Summary, Summary],
-    environments: Sequence[Mapping[str, Any]],
-    allowed: Collection[str] = (),
-) -> list[str]:
-    """Return in a line each why a verdict on B does not hold; but what is allowed is no reason."""
-    found = [
-        f"other programs kept the machine of {name} {100 * part:.0f} % busy: rerun it when idle"
-        for name, run in zip("AB", runs, strict=True)
-        if BUSY not in allowed and (part := cells.others_busy(run.done))
-    ]
-    a, b = map(_conditions, environments)
-    differ = [
-        f"{what} is {a[what]} in A and {b[what]} in B: --allow {shlex.quote(what)} accepts it"
-        for what in a
-        if what in b and a[what] != b[what] and what not in allowed
-    ]
-    return found + [f"conditions differ: {line}" for line in differ]
-
-
-def refuse_unknown(allowed: Collection[str], environments: Sequence[Mapping[str, Any]]) -> None:
-    """Raise HarnessError where something is allowed that is no condition of either run."""
-    known = {BUSY, *_MACHINE}.union(*map(_conditions, environments))
-    for what in allowed:
-        if what not in known:
-            near = guess(what, known)
-            raise HarnessError(f"--allow '{what}': the runs have no such condition{near}")
-
-
-def purposes(runs: tuple[Summary, Summary], environments: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Name what differs and may be what the runs are compared for."""
-    sides = [_purposes(*one) for one in zip(runs, environments, strict=True)]
-    return [
-        f"{what} differs: {of_a} and {of_b}"
-        for what, of_a in sides[0].items()
-        if of_a != (of_b := sides[1].get(what)) and of_b is not None
-    ]
-
-
-def _conditions(environment: Mapping[str, Any]) -> dict[str, str]:
-    """Return what figures depend on: of the machine, and of each place its links and sysctls."""
-    machine = environment.get("machine", {})
-    found = {name: str(machine[name]) for name in _MACHINE if name in machine}
-    for place, part in environment.items():
-        if place == "machine" or not isinstance(part, dict):
-            continue
-        for link in part.get("links", []):
-            found |= {
-                f"{place}: {name} of {link['name']}": str(link[name])
-                for name in ("mtu", "speed_mbit")
-                if link.get(name)
-            }
-        found |= {f"{place}: {name}": value for name, value in part.get("sysctls", {}).items()}
-    return found
-
-
-def _purposes(run: Summary, environment: Mapping[str, Any]) -> dict[str, str]:
-    found = {"pool": str(run.place.get("pool", ""))}
-    if digest := environment.get("machine", {}).get("engine_sha256"):
-        found["engine"] = f"SHA-256 {digest[:8]}"
-    for place, part in environment.items():
-        if isinstance(part, dict) and part.get("servers"):
-            found[f"server ({place})"] = ", ".join(map(str, part["servers"]))
-    return found
 
 
 # --- the command ---
