@@ -85,11 +85,6 @@ class LabConfig:
             )
 
     @property
-    def one_instance(self) -> bool:
-        """Whether one server process has all addresses."""
-        return self.memory or self.one_server
-
-    @property
     def volumes(self) -> dict[str, str | None]:
         """The file systems, by name, with their sizes."""
         if self.memory:

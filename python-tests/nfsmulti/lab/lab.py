@@ -292,7 +292,7 @@ class Lab:
 
     def server(self, number: int) -> Server:
         """Return the server behind the address `number`, counted from 0."""
-        return self.servers[0 if self.config.one_instance else number]
+        return self.servers[number if len(self.servers) > 1 else 0]
 
     def volume(self, name: str) -> Path:
         """Return the folder of a file system as this machine sees it, behind the server's back."""
@@ -369,7 +369,8 @@ class Lab:
             own = [ANY] if self.config.memory else self._addresses()
             endpoints = [Endpoint(address, *free_ports(address, _PORTS)) for address in own]
         else:
-            every = ["::"] if self.config.one_instance else self._all_addresses()
+            one = self.config.one_server or self.config.memory
+            every = ["::"] if one else self._all_addresses()
             endpoints = [Endpoint(address, *_PORTS) for address in every]
         for endpoint in endpoints:
             name = f"server-{endpoint.address.replace(':', '_')}"
