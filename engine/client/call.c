@@ -209,7 +209,7 @@ static void setup_answered(struct rpc_client *rpc, struct call *call)
 		if (call->epoch) /* there is a session */
 			rpc->setup_refusals = 0;
 		break;
-	case CALL_AUTHENTICATE: rpc->setup_denials++; break;
+	case CALL_AUTHENTICATE: break; /* prepare() makes another context, and asks again */
 	case CALL_RECOVER:
 		recover(rpc, call); /* and then */
 	/* fall through */
@@ -369,7 +369,6 @@ void client_close(struct rpc_client *rpc)
 	if (rpc->credentials->flavor->context)
 		rpc->credentials->flavor->context->lost(rpc->credentials);
 	rpc->prepared = false;
-	rpc->setup_denials = 0;
 	rpc->queued = rpc->context_awaited = 0;
 	rpc->reply = (struct client_reply){0};
 	rpc->answered = false;

@@ -142,7 +142,6 @@ struct rpc_client {
 	int setup_error;    /* a negative errno: set-up failed, and was logged; close the channel */
 	uint32_t setup_channels;    /* channels that failed set-up in a row with -EKEYEXPIRED */
 	int lost;		    /* why the latest channel was lost; a negative errno */
-	uint32_t setup_denials;	    /* set-up calls denied since this channel was last prepared */
 	bool names;		    /* set by the owner: the connection moves no data */
 	bool prepared;		    /* session set-up is done: I/O may be sent */
 	uint64_t setup_at;	    /* when set-up may send its next call after a refusal */

@@ -4,7 +4,8 @@
 
 #include "client/internal.h"
 
-/* How many contexts in a row may be denied to one call, or session set-up, before it fails. */
+/* How many contexts in a row may be denied to one call before it fails. The calls of session set-up
+ * need no such limit: the credentials' own ends one that is denied without answers in between. */
 enum { DENIALS_MAX = 8 };
 
 void client_receive(struct rpc_client *rpc, bool wait)
@@ -46,9 +47,8 @@ static enum disposition judge_denial(const struct rpc_client *rpc, struct client
 	struct rpc_credentials *credentials = rpc->credentials;
 	const struct rpc_context_ops *context = credentials->flavor->context;
 	const struct call *call = reply->call;
-	uint32_t denials = call == rpc->setup ? rpc->setup_denials : call->denials;
 
-	if (!context || call_is_context(call) || denials == DENIALS_MAX ||
+	if (!context || call_is_context(call) || call->denials == DENIALS_MAX ||
 	    !context->denied(credentials, &call->stamp, auth_stat))
 		return fail_by_verdict(reply);
 	return CALL_AUTHENTICATE;

@@ -165,7 +165,7 @@ static bool prepare(struct rpc_client *rpc)
 		switch (protocol->prepare ? protocol->prepare(rpc, &request) : PREPARED) {
 		case PREPARED:
 			rpc->prepared = true;
-			rpc->setup_denials = rpc->setup_refusals = 0;
+			rpc->setup_refusals = 0;
 			outages_up(&rpc->counters->outages, rpc->clock->now, rpc->outstanding);
 			break;
 		case PREPARE_ASK: send_setup(rpc, request); break;

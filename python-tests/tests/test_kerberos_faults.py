@@ -226,7 +226,7 @@ def test_what_comes_before_io_is_denied_for_ever(client: Client, proxy: RecordPr
         return answers_write and reply.connection is not first.connection
 
     lost = proxy.replies = Fault(of_another, without_session, times=0)
-    denied = proxy.calls = Fault(
+    proxy.calls = Fault(
         lambda call: (
             bool(lost.met)
             and call.connection is lost.met[0].connection
@@ -243,7 +243,6 @@ def test_what_comes_before_io_is_denied_for_ever(client: Client, proxy: RecordPr
         eventually(lambda: "that it has just made" in stderr_of(process))
         goes_on(process)
         assert "io_u error" not in stderr_of(process)  # calls that wait when the run ends fail
-    assert len(denied.met) <= 1 + 8
 
 
 # --- RPC errors ---
