@@ -295,17 +295,17 @@ static void take_time(struct rpc_client *rpc)
 	struct timespec now;
 
 	clock_read(rpc->clock);
-	if (!rpc->latency->response)
+	if (!rpc->latency->stamps)
 		return;
 	clock_gettime(CLOCK_REALTIME, &now);
-	response_received(rpc->latency->response, rpc->link.channel->stamp, nanoseconds_of(&now));
+	response_received(&rpc->latency->response, rpc->link.channel->stamp, nanoseconds_of(&now));
 }
 
 static void note_rtt(struct latency *latency, uint64_t rtt)
 {
 	histogram_add(&latency->rtt, rtt);
-	if (latency->response)
-		response_add(latency->response, rtt);
+	if (latency->stamps)
+		response_add(&latency->response, rtt);
 }
 
 void client_reply_finished(void *context, void *token)

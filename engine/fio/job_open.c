@@ -252,9 +252,7 @@ static void free_job(struct job *job)
 	if (job->open)
 		histogram_free(&job->open->arrivals.lag);
 	free(job->open);
-	if (job->response)
-		response_free(job->response);
-	free(job->response);
+	latency_free(&job->latency);
 	meta_job_free(job->meta);
 	free(job);
 	job_log_name(NULL);

@@ -116,8 +116,8 @@ static void write_all(FILE *out, const struct job *job)
 					 meta->ended - meta->begun, &meta->operations[op]);
 	if (job->open)
 		arrivals_write(out, &label, &job->open->arrivals);
-	if (job->response)
-		response_write(out, &label, job->response);
+	if (job->group.job.stamps)
+		response_write(out, &label, &job->latency);
 	job_log_write(out);
 }
 
@@ -320,12 +320,11 @@ static void tell_response(struct job *job)
 {
 	char line[RESPONSE_LINE];
 
-	job->response = job->group.job.stamps ? calloc(1, sizeof(*job->response)) : NULL;
-	if (!job->response)
+	if (!job->group.job.stamps)
 		return;
 	for_each_conn (&job->group, conn)
-		response_join(job->response, &conn->latency);
-	response_tell(line, job->response);
+		response_join(&job->latency, &conn->latency);
+	response_tell(line, &job->latency.response);
 	job_log_summary("%s", line);
 }
 

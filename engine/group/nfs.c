@@ -15,7 +15,6 @@ struct nfs_conn {
 	struct rpc_client rpc;
 	void **files;	       /* nclients: the client's state of its files; NULL: the path's */
 	struct io_list excess; /* I/Os that wait until the client has fewer at the server */
-	struct response response[]; /* one, where the job has stamps; else none */
 };
 
 static struct nfs_conn *nfs_of(const struct conn *conn)
@@ -179,7 +178,7 @@ static bool make_own(struct nfs_conn *nfs)
 static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job, uint32_t number)
 {
 	const struct rpc_channel_ops *transport = transport_for(path, job);
-	struct nfs_conn *nfs = calloc(1, sizeof(*nfs) + job->stamps * sizeof(struct response));
+	struct nfs_conn *nfs = calloc(1, sizeof(*nfs));
 	bool rdma = transport->traits & RPC_MOVES_DATA;
 	int error;
 
@@ -192,8 +191,8 @@ static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job,
 		.path = path,
 		.job = job,
 		.number = number,
+		.latency.stamps = job->stamps,
 	};
-	nfs->conn.latency.response = job->stamps ? nfs->response : NULL;
 	outages_begin(&nfs->conn.counters.outages, job->clock.read(&job->clock));
 	nfs->rpc = path_client(path);
 	nfs->rpc.events = &events;

@@ -93,9 +93,9 @@ void latencies_write(FILE *out, const struct latency *latency,
 		latency_write(out, "lag_", &latency->lag, percentiles);
 	latency_write(out, "wait_", &latency->wait, percentiles);
 	latency_write(out, "rtt_", &latency->rtt, percentiles);
-	if (latency->response) {
-		latency_write(out, "service_", &latency->response->service, percentiles);
-		latency_write(out, "wake_up_", &latency->response->wake_up, percentiles);
+	if (latency->stamps) {
+		latency_write(out, "service_", &latency->response.service, percentiles);
+		latency_write(out, "wake_up_", &latency->response.wake_up, percentiles);
 	}
 }
 

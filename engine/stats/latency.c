@@ -99,15 +99,8 @@ void latency_free(struct latency *latency)
 	histogram_free(&latency->lag);
 	histogram_free(&latency->wait);
 	histogram_free(&latency->rtt);
-	if (latency->response)
-		response_free(latency->response);
-}
-
-void response_free(struct response *response)
-{
-	histogram_free(&response->lag);
-	histogram_free(&response->service);
-	histogram_free(&response->wake_up);
+	histogram_free(&latency->response.service);
+	histogram_free(&latency->response.wake_up);
 }
 
 void response_received(struct response *response, uint64_t stamp, uint64_t now)
@@ -128,13 +121,13 @@ void response_add(struct response *response, uint64_t rtt)
 	response->used = true;
 }
 
-void response_join(struct response *sum, const struct latency *latency)
+void response_join(struct latency *sum, const struct latency *one)
 {
-	histogram_join(&sum->lag, &latency->lag);
-	histogram_join(&sum->service, &latency->response->service);
-	histogram_join(&sum->wake_up, &latency->response->wake_up);
-	sum->shared += latency->response->shared;
-	sum->clamped += latency->response->clamped;
+	histogram_join(&sum->lag, &one->lag);
+	histogram_join(&sum->response.service, &one->response.service);
+	histogram_join(&sum->response.wake_up, &one->response.wake_up);
+	sum->response.shared += one->response.shared;
+	sum->response.clamped += one->response.clamped;
 }
 
 static void write_span(FILE *out, const char *word, const struct histogram *span)
@@ -152,14 +145,16 @@ static void write_span(FILE *out, const char *word, const struct histogram *span
 	fputs("}, ", out);
 }
 
-void response_write(FILE *out, const struct line_job *job, const struct response *response)
+void response_write(FILE *out, const struct line_job *job, const struct latency *latency)
 {
+	const struct response *response = &latency->response;
+
 	line_begin(out, "response", job);
 	line_number(out, "replies", response->service.count);
 	line_number(out, "shared_stamps", response->shared);
 	line_number(out, "clamped_stamps", response->clamped);
-	if (response->lag.count)
-		write_span(out, "lag_", &response->lag);
+	if (latency->lag.count)
+		write_span(out, "lag_", &latency->lag);
 	write_span(out, "service_", &response->service);
 	write_span(out, "wake_up_", &response->wake_up);
 	line_end(out);

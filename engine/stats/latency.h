@@ -69,15 +69,32 @@ uint64_t histogram_mean(const struct histogram *histogram);
 uint64_t histogram_percentile(const struct histogram *histogram, double percent);
 
 struct line_job;
-struct response;
 
-/* The spans of an I/O, one after the other. */
+/*
+ * rx_timestamps=: the parts of a response. Service is the time from sending a call until the kernel
+ * has its reply: the network's and the server's. Wake-up is the time from then until the job takes
+ * the reply. The kernel stamps each receive (transport.h, rpc_channel). If a receive brings several
+ * replies, service is an upper bound, and wake-up a lower bound.
+ */
+struct response {
+	struct histogram service, wake_up; /* of each reply; their sum is its rtt */
+	uint64_t shared;  /* replies that came after another one in the same receive */
+	uint64_t clamped; /* replies without a stamp, or with an impossible one */
+
+	/* The latest receive. */
+	uint64_t age; /* nanoseconds since the kernel got it; 0 without a valid stamp */
+	bool sound;   /* the stamp is valid */
+	bool used;    /* it has brought a reply */
+};
+
+/* The spans of an I/O, one after the other: of a connection, or of a job's connections together. */
 struct latency {
 	struct histogram lag; /* from due to issue_time; only with arrival_rate= or arrival_bw= */
 	/* Waiting in the job: for slots, credits, the hold, a socket; or until the I/O failed. */
 	struct histogram wait;
-	struct histogram rtt;	   /* of each call of I/O: on the wire and at the server */
-	struct response *response; /* rtt's parts; NULL: without rx_timestamps= */
+	struct histogram rtt; /* of each call of I/O: on the wire and at the server */
+	bool stamps;	      /* rx_timestamps=: `response` has the parts of rtt */
+	struct response response;
 };
 
 /* Frees all histograms. */
@@ -110,30 +127,6 @@ void latency_write(FILE *out, const char *prefix, const struct histogram *histog
 		   const struct latency_percentile *percentiles);
 
 /*
- * --- rx_timestamps=: the parts of a response ---
- *
- * Service is the time from sending a call until the kernel has its reply: the network's and the
- * server's. Wake-up is the time from then until the job takes the reply. The kernel stamps each
- * receive (transport.h, rpc_channel). If a receive brings several replies, service is an upper
- * bound, and wake-up a lower bound.
- */
-
-/* All 0 at first. */
-struct response {
-	struct histogram lag;		   /* only in a job's sum: the `lag` of struct latency */
-	struct histogram service, wake_up; /* of each reply; their sum is its rtt */
-	uint64_t shared;  /* replies that came after another one in the same receive */
-	uint64_t clamped; /* replies without a stamp, or with an impossible one */
-
-	/* The latest receive. */
-	uint64_t age; /* nanoseconds since the kernel got it; 0 without a valid stamp */
-	bool sound;   /* the stamp is valid */
-	bool used;    /* it has brought a reply */
-};
-
-void response_free(struct response *response);
-
-/*
  * Called when bytes that the kernel got at `stamp` are received at `now`, both CLOCK_REALTIME: if
  * somebody sets that clock, only replies on their way are wrong. stamp 0: there is none.
  */
@@ -142,11 +135,11 @@ void response_received(struct response *response, uint64_t stamp, uint64_t now);
 /* Counts a reply of the receive, `rtt` nanoseconds after its call. */
 void response_add(struct response *response, uint64_t rtt);
 
-/* Adds a connection's counts to its job's. */
-void response_join(struct response *sum, const struct latency *latency);
+/* Adds a connection's `lag` and `response` to its job's. */
+void response_join(struct latency *sum, const struct latency *one);
 
-/* One line of the stats file. */
-void response_write(FILE *out, const struct line_job *job, const struct response *response);
+/* One line of the stats file: a job's. */
+void response_write(FILE *out, const struct line_job *job, const struct latency *latency);
 
 /* The same for people, without a newline. */
 enum { RESPONSE_LINE = 256 };
