@@ -176,14 +176,8 @@ static bool judge(const struct rpc_client *rpc, struct xdr_in *in, struct client
 /* A whole reply to a known call is too short: only that call fails. */
 static void judge_too_short(struct client_reply *reply)
 {
-	const char *status = reply->result.status;
-
-	reply->disposition = CALL_FAIL;
-	reply->result = (struct call_result){
-		.error = EPROTO,
-		.status = status,
-		.fault = "the reply is too short",
-	};
+	reply->result = (struct call_result){.status = reply->result.status};
+	reply->disposition = call_fail(&reply->result, EPROTO, "the reply is too short");
 }
 
 /*
