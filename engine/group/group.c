@@ -320,18 +320,6 @@ static int open_conn(struct group *group, uint32_t number)
 	return error;
 }
 
-/* Begins to open all connections at once. With nclients= await_conns() opens a few at a time. */
-static int open_conns(struct group *group)
-{
-	int error = 0;
-
-	if (group->job.clients)
-		return 0;
-	for (uint32_t i = 0; !error && i < group->job.conn_count; i++)
-		error = open_conn(group, i);
-	return error;
-}
-
 static int cannot_watch(const struct group *group, int error)
 {
 	group->job.log("epoll cannot watch the connections: %s: use fewer, or raise the limit "
@@ -599,7 +587,7 @@ int group_open(struct group *group, struct path **paths, uint32_t path_count, ui
 	group->conns = calloc(count, sizeof(*group->conns));
 	group->due = group->job.clients ? calloc(count, sizeof(*group->due)) : NULL;
 	error = group->conns && !group->due == !group->job.clients ? 0 : -ENOMEM;
-	error = error ?: open_memory(group) ?: open_epoll(group) ?: open_conns(group)
+	error = error ?: open_memory(group) ?: open_epoll(group)
 			?: await_conns(group, make_ready, true, 0, stop);
 	if (error && error != -EINTR && group->job.clients && group->conns)
 		say_opened(group, error);
