@@ -58,6 +58,19 @@ static bool read_one(struct span span, struct sockaddr_storage *address)
 	return inet_pton(AF_INET6, text, bytes_of(address)) == 1;
 }
 
+bool address_is_valid(struct span address)
+{
+	struct scanner scanner = {.at = address.at, .end = address.end};
+	struct sockaddr_storage read;
+
+	if (!read_one(scanner_until(&scanner, "%"), &read))
+		return false;
+	if (!scanner_take(&scanner, '%'))
+		return true;
+	return read.ss_family == AF_INET6 &&
+	       span_length(scanner_while(&scanner, NAME_CHARACTERS)) && scanner_done(&scanner);
+}
+
 /* True if all bits from number `from` on are 0. */
 static bool ends_in_zeros(struct sockaddr_storage *address, uint32_t from)
 {

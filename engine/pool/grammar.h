@@ -136,7 +136,7 @@ unsigned int host_count(const struct host *host); /* at most POOL_PATHS_MAX + 1 
 int host_name(const struct scanner *scanner, const struct host *host, unsigned int index,
 	      char **name);
 
-/* An IPv4 address, or an IPv6 address that may end in %zone. */
+/* An IPv4 address, or an IPv6 address that may end in %zone: a link-local one's interface. */
 bool address_is_valid(struct span address);
 
 /* arg { "&" arg }: stops at ',' or the scanner's end. */

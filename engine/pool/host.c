@@ -1,44 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* host.c - the host of a URL: a name or IPv4 address, a range of either, or an [IPv6] address. */
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "grammar.h"
 
 #define HOST_MAX 253 /* as text; RFC 1035 has 255 octets on the wire */
-
-static bool is_ipv4(const char *address)
-{
-	struct in_addr binary;
-
-	return inet_pton(AF_INET, address, &binary) == 1;
-}
-
-/* A '%' begins the zone of a link-local address: an interface's name or number. */
-static bool is_ipv6(char *address)
-{
-	struct in6_addr binary;
-	char *zone = strchr(address, '%');
-
-	if (zone) {
-		*zone++ = '\0';
-		if (!*zone || zone[strspn(zone, NAME_CHARACTERS)])
-			return false;
-	}
-	return inet_pton(AF_INET6, address, &binary) == 1;
-}
-
-bool address_is_valid(struct span address)
-{
-	char text[HOST_MAX + 1];
-
-	if (span_length(address) > HOST_MAX)
-		return false;
-	memcpy(text, address.at, span_length(address));
-	text[span_length(address)] = '\0';
-	return is_ipv4(text) || is_ipv6(text);
-}
 
 /* True for a name whose last part is a number: only an IPv4 address ends so. */
 static bool ends_in_number(const char *name)
@@ -174,7 +141,7 @@ int host_name(const struct scanner *scanner, const struct host *host, unsigned i
 	if (length > HOST_MAX)
 		return scanner_refuse(scanner, host->before.at,
 				      "a host's name has at most %d bytes", HOST_MAX);
-	if (!strchr(text, ':') && ends_in_number(text) && !is_ipv4(text))
+	if (!strchr(text, ':') && ends_in_number(text) && !address_is_valid(span_over(text)))
 		return scanner_refuse(scanner, host->before.at, "'%.40s' is not an IPv4 address",
 				      text);
 	decode_zone(text);
