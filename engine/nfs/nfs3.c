@@ -425,7 +425,7 @@ static enum disposition judge_meta(struct call *call, uint32_t status,
 		meta_not_begun(call);
 		return CALL_BACKOFF;
 	}
-	if (status == NFS3_STATUS_BAD_COOKIE && meta_asked(call) == META_READDIR)
+	if (status == NFS3ERR_BAD_COOKIE && meta_asked(call) == META_READDIR)
 		return meta_restart_listing(call, nfs3_errno(status), result);
 	return meta_refused(call, nfs3_errno(status), result);
 }

@@ -80,40 +80,11 @@ uint32_t nfs4_next_result(struct nfs4_results *results, enum nfs4_operation oper
 	return results->broken ? 0 : status;
 }
 
-#define NAME(operation) [NFS4_##operation] = #operation
+#define NAME(name, number) [number] = #name,
 
 const char *nfs4_operation_name(enum nfs4_operation operation)
 {
-	static const char *const names[] = {
-		NAME(ACCESS),
-		NAME(CLOSE),
-		NAME(COMMIT),
-		NAME(CREATE),
-		NAME(DELEGRETURN),
-		NAME(GETATTR),
-		NAME(GETFH),
-		NAME(LINK),
-		NAME(LOOKUP),
-		NAME(OPEN),
-		NAME(PUTFH),
-		NAME(PUTROOTFH),
-		NAME(READ),
-		NAME(READDIR),
-		NAME(REMOVE),
-		NAME(RENAME),
-		NAME(SAVEFH),
-		NAME(SECINFO),
-		NAME(SETATTR),
-		NAME(WRITE),
-		NAME(BIND_CONN_TO_SESSION),
-		NAME(EXCHANGE_ID),
-		NAME(CREATE_SESSION),
-		NAME(DESTROY_SESSION),
-		NAME(SECINFO_NO_NAME),
-		NAME(SEQUENCE),
-		NAME(DESTROY_CLIENTID),
-		NAME(RECLAIM_COMPLETE),
-	};
+	static const char *const names[] = {NFS4_OPERATIONS(NAME)};
 
 	if (operation == NFS4_ILLEGAL)
 		return "ILLEGAL";

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "nfs/meta.h"
+#include "nfs/status.h"
 
 enum { NFS_V4 = 4 };
 enum nfs4_procedure { NFS4_NULL = 0, NFS4_COMPOUND = 1 };
@@ -22,37 +23,39 @@ enum {
 };
 
 /* RFC 8881, 18 */
-enum nfs4_operation {
-	NFS4_ACCESS = 3,
-	NFS4_CLOSE = 4,
-	NFS4_COMMIT = 5,
-	NFS4_CREATE = 6,
-	NFS4_DELEGRETURN = 8,
-	NFS4_GETATTR = 9,
-	NFS4_GETFH = 10,
-	NFS4_LINK = 11,
-	NFS4_LOOKUP = 15,
-	NFS4_OPEN = 18,
-	NFS4_PUTFH = 22,
-	NFS4_PUTROOTFH = 24,
-	NFS4_READ = 25,
-	NFS4_READDIR = 26,
-	NFS4_REMOVE = 28,
-	NFS4_RENAME = 29,
-	NFS4_SAVEFH = 32,
-	NFS4_SECINFO = 33,
-	NFS4_SETATTR = 34,
-	NFS4_WRITE = 38,
-	NFS4_BIND_CONN_TO_SESSION = 41,
-	NFS4_EXCHANGE_ID = 42,
-	NFS4_CREATE_SESSION = 43,
-	NFS4_DESTROY_SESSION = 44,
-	NFS4_SECINFO_NO_NAME = 52,
-	NFS4_SEQUENCE = 53,
-	NFS4_DESTROY_CLIENTID = 57,
-	NFS4_RECLAIM_COMPLETE = 58,
-	NFS4_ILLEGAL = 10044,
-};
+#define NFS4_OPERATIONS(X)          \
+	X(ACCESS, 3)                \
+	X(CLOSE, 4)                 \
+	X(COMMIT, 5)                \
+	X(CREATE, 6)                \
+	X(DELEGRETURN, 8)           \
+	X(GETATTR, 9)               \
+	X(GETFH, 10)                \
+	X(LINK, 11)                 \
+	X(LOOKUP, 15)               \
+	X(OPEN, 18)                 \
+	X(PUTFH, 22)                \
+	X(PUTROOTFH, 24)            \
+	X(READ, 25)                 \
+	X(READDIR, 26)              \
+	X(REMOVE, 28)               \
+	X(RENAME, 29)               \
+	X(SAVEFH, 32)               \
+	X(SECINFO, 33)              \
+	X(SETATTR, 34)              \
+	X(WRITE, 38)                \
+	X(BIND_CONN_TO_SESSION, 41) \
+	X(EXCHANGE_ID, 42)          \
+	X(CREATE_SESSION, 43)       \
+	X(DESTROY_SESSION, 44)      \
+	X(SECINFO_NO_NAME, 52)      \
+	X(SEQUENCE, 53)             \
+	X(DESTROY_CLIENTID, 57)     \
+	X(RECLAIM_COMPLETE, 58)
+
+#define NFS4_NUMBER(name, number) NFS4_##name = (number),
+
+enum nfs4_operation { NFS4_OPERATIONS(NFS4_NUMBER) NFS4_ILLEGAL = 10044 };
 
 /* "READ"; "?" for a number that is not in the list. */
 const char *nfs4_operation_name(enum nfs4_operation operation);
@@ -192,39 +195,3 @@ struct nfs4_session_result {
 void nfs4_put_create_session(struct nfs4_compound *compound, uint64_t client, uint32_t sequence,
 			     const struct nfs4_channel *fore);
 void nfs4_get_create_session(struct nfs4_results *results, struct nfs4_session_result *session);
-
-/* --- nfsstat4 (RFC 8881, 15.1) --- */
-
-/* The values that a client acts on; status.c has all of them. */
-enum nfs4_status {
-	NFS4_OK = 0,
-	NFS4ERR_NOENT = 2,
-	NFS4ERR_EXIST = 17,
-	NFS4ERR_NOSPC = 28,
-	NFS4ERR_STALE = 70,
-	NFS4ERR_BAD_COOKIE = 10003,
-	NFS4ERR_TOOSMALL = 10005,
-	NFS4ERR_DELAY = 10008,
-	NFS4ERR_EXPIRED = 10011,
-	NFS4ERR_GRACE = 10013,
-	NFS4ERR_WRONGSEC = 10016,
-	NFS4ERR_FHEXPIRED = 10014,
-	NFS4ERR_MINOR_VERS_MISMATCH = 10021,
-	NFS4ERR_STALE_CLIENTID = 10022,
-	NFS4ERR_STALE_STATEID = 10023,
-	NFS4ERR_OLD_STATEID = 10024,
-	NFS4ERR_BAD_STATEID = 10025,
-	NFS4ERR_NOT_SAME = 10027,
-	NFS4ERR_OP_ILLEGAL = 10044,
-	NFS4ERR_ADMIN_REVOKED = 10047,
-	NFS4ERR_BADSESSION = 10052,
-	NFS4ERR_BADSLOT = 10053,
-	NFS4ERR_COMPLETE_ALREADY = 10054,
-	NFS4ERR_CONN_NOT_BOUND_TO_SESSION = 10055,
-	NFS4ERR_SEQ_MISORDERED = 10063,
-	NFS4ERR_RETRY_UNCACHED_REP = 10068,
-	NFS4ERR_SEQ_FALSE_RETRY = 10076,
-	NFS4ERR_BAD_HIGH_SLOT = 10077,
-	NFS4ERR_DEADSESSION = 10078,
-	NFS4ERR_DELEG_REVOKED = 10087,
-};

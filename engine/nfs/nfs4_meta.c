@@ -85,39 +85,15 @@ enum {
 	ROOM = 4,   /* the space of the file system */
 	ALL = LIMITS | STAT | ROOM,
 };
-enum { UNWANTED = UINT8_MAX };
 
-#define AT(member) offsetof(struct meta_attributes, member)
+#define NOWHERE				      UINT8_MAX
+#define IN(member)			      offsetof(struct meta_attributes, member)
+#define LAYOUT(name, number, size, at, asked) {number, size, at, asked},
 
-/* 5.8: attributes in the order in which replies have their values: a value's bytes, where it goes,
- * and which GETATTRs ask for it. */
+/* How to read an attribute's value, and which GETATTRs ask for it. */
 static const struct layout {
-	uint8_t number, size /* 0: a string */, at, asked;
-} layouts[] = {
-	{NFS4_ATTR_TYPE, 4, AT(kind.type), ALL},
-	{NFS4_ATTR_CHANGE, 8, UNWANTED, STAT},
-	{NFS4_ATTR_SIZE, 8, AT(kind.size), ALL},
-	{NFS4_ATTR_FSID, 16, AT(identity.fsid), STAT},
-	{NFS4_ATTR_LEASE_TIME, 4, AT(limits.lease_time), LIMITS},
-	{NFS4_ATTR_FILEID, 8, AT(identity.fileid), STAT},
-	{NFS4_ATTR_FILES_AVAIL, 8, AT(room.files_available), ROOM},
-	{NFS4_ATTR_FILES_FREE, 8, AT(room.files_free), ROOM},
-	{NFS4_ATTR_FILES_TOTAL, 8, AT(room.files_total), ROOM},
-	{NFS4_ATTR_MAXREAD, 8, AT(limits.read_max), LIMITS},
-	{NFS4_ATTR_MAXWRITE, 8, AT(limits.write_max), LIMITS},
-	{NFS4_ATTR_MODE, 4, UNWANTED, STAT},
-	{NFS4_ATTR_NUMLINKS, 4, UNWANTED, STAT},
-	{NFS4_ATTR_OWNER, 0, UNWANTED, STAT},
-	{NFS4_ATTR_OWNER_GROUP, 0, UNWANTED, STAT},
-	{NFS4_ATTR_RAWDEV, 8, UNWANTED, STAT},
-	{NFS4_ATTR_SPACE_AVAIL, 8, AT(room.bytes_available), ROOM},
-	{NFS4_ATTR_SPACE_FREE, 8, AT(room.bytes_free), ROOM},
-	{NFS4_ATTR_SPACE_TOTAL, 8, AT(room.bytes_total), ROOM},
-	{NFS4_ATTR_SPACE_USED, 8, UNWANTED, STAT},
-	{NFS4_ATTR_TIME_ACCESS, 12, UNWANTED, STAT},
-	{NFS4_ATTR_TIME_METADATA, 12, UNWANTED, STAT},
-	{NFS4_ATTR_TIME_MODIFY, 12, UNWANTED, STAT},
-};
+	uint8_t number, size, at, asked;
+} layouts[] = {NFS4_ATTRIBUTES(LAYOUT)};
 
 /* A bit for each attribute that any of these GETATTRs requests. */
 static uint64_t asked_by(uint32_t getattrs)
@@ -162,7 +138,7 @@ static void get_value(struct nfs4_results *results, const struct layout *layout,
 
 	if (!layout->size)
 		skip_opaque(results);
-	else if (layout->at == UNWANTED)
+	else if (layout->at == NOWHERE)
 		take(results, layout->size);
 	else if (layout->size == sizeof(uint32_t))
 		*(uint32_t *)to = get_u32(results);

@@ -16,33 +16,39 @@ void nfs4_get_handle(struct nfs4_results *results, struct nfs_handle *handle);
 void nfs4_put_secinfo(struct nfs4_compound *compound, const char *name);
 void nfs4_get_secinfo(struct nfs4_results *results, struct flavors *flavors);
 
-/* 5.6 and 5.7: the attributes that we request or set. */
-enum nfs4_attribute {
-	NFS4_ATTR_TYPE = 1,
-	NFS4_ATTR_CHANGE = 3,
-	NFS4_ATTR_SIZE = 4,
-	NFS4_ATTR_FSID = 8,
-	NFS4_ATTR_LEASE_TIME = 10,
-	NFS4_ATTR_FILEID = 20,
-	NFS4_ATTR_FILES_AVAIL = 21,
-	NFS4_ATTR_FILES_FREE = 22,
-	NFS4_ATTR_FILES_TOTAL = 23,
-	NFS4_ATTR_MAXREAD = 30,
-	NFS4_ATTR_MAXWRITE = 31,
-	NFS4_ATTR_MODE = 33,
-	NFS4_ATTR_NUMLINKS = 35,
-	NFS4_ATTR_OWNER = 36,
-	NFS4_ATTR_OWNER_GROUP = 37,
-	NFS4_ATTR_RAWDEV = 41,
-	NFS4_ATTR_SPACE_AVAIL = 42,
-	NFS4_ATTR_SPACE_FREE = 43,
-	NFS4_ATTR_SPACE_TOTAL = 44,
-	NFS4_ATTR_SPACE_USED = 45,
-	NFS4_ATTR_TIME_ACCESS = 47,
-	NFS4_ATTR_TIME_METADATA = 52,
-	NFS4_ATTR_TIME_MODIFY = 53,
-	NFS4_ATTR_TIME_MODIFY_SET = 54,
-};
+/*
+ * 5.6 to 5.8: the attributes that we request, in the order in which replies have their values:
+ * name, number, bytes of the value (0: a string), where nfs4_meta.c stores it, and which of its
+ * GETATTRs ask for it.
+ */
+#define NFS4_ATTRIBUTES(X)                                    \
+	X(TYPE, 1, 4, IN(kind.type), ALL)                     \
+	X(CHANGE, 3, 8, NOWHERE, STAT)                        \
+	X(SIZE, 4, 8, IN(kind.size), ALL)                     \
+	X(FSID, 8, 16, IN(identity.fsid), STAT)               \
+	X(LEASE_TIME, 10, 4, IN(limits.lease_time), LIMITS)   \
+	X(FILEID, 20, 8, IN(identity.fileid), STAT)           \
+	X(FILES_AVAIL, 21, 8, IN(room.files_available), ROOM) \
+	X(FILES_FREE, 22, 8, IN(room.files_free), ROOM)       \
+	X(FILES_TOTAL, 23, 8, IN(room.files_total), ROOM)     \
+	X(MAXREAD, 30, 8, IN(limits.read_max), LIMITS)        \
+	X(MAXWRITE, 31, 8, IN(limits.write_max), LIMITS)      \
+	X(MODE, 33, 4, NOWHERE, STAT)                         \
+	X(NUMLINKS, 35, 4, NOWHERE, STAT)                     \
+	X(OWNER, 36, 0, NOWHERE, STAT)                        \
+	X(OWNER_GROUP, 37, 0, NOWHERE, STAT)                  \
+	X(RAWDEV, 41, 8, NOWHERE, STAT)                       \
+	X(SPACE_AVAIL, 42, 8, IN(room.bytes_available), ROOM) \
+	X(SPACE_FREE, 43, 8, IN(room.bytes_free), ROOM)       \
+	X(SPACE_TOTAL, 44, 8, IN(room.bytes_total), ROOM)     \
+	X(SPACE_USED, 45, 8, NOWHERE, STAT)                   \
+	X(TIME_ACCESS, 47, 12, NOWHERE, STAT)                 \
+	X(TIME_METADATA, 52, 12, NOWHERE, STAT)               \
+	X(TIME_MODIFY, 53, 12, NOWHERE, STAT)
+
+#define NFS4_ATTRIBUTE(name, number, size, at, asked) NFS4_ATTR_##name = (number),
+
+enum nfs4_attribute { NFS4_ATTRIBUTES(NFS4_ATTRIBUTE) NFS4_ATTR_TIME_MODIFY_SET = 54 };
 
 void nfs4_get_attributes(struct nfs4_results *results, struct meta_attributes *attributes);
 

@@ -2,6 +2,7 @@
 """The engine's C for tests: its own headers, as cffi reads them, and memory that is watched."""
 
 import re
+import subprocess
 from collections.abc import Callable
 from itertools import count, takewhile
 from typing import Any
@@ -37,13 +38,17 @@ def _with_included(header: str, seen: set[str]) -> str:
 
 
 def _declarations() -> str:
-    """Return the headers in the C that cffi reads: no directives, no bodies of functions."""
+    """Return the headers in the C that cffi reads: macros expanded, no bodies of functions."""
     seen: set[str] = set()
     text = _SYSTEM + "".join(_with_included(header, seen) for header in _HEADERS)
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL).replace("\\\n", "")
-    number = re.compile(r'^#define (\w+)\s+((?!UINT64_MAX|").*)$', re.MULTILINE)
+    number = re.compile(r'^#define (\w+)[ \t]+((?!UINT64_MAX|").*)$', re.MULTILINE)
     text = number.sub(r"enum { \1 = \2 };", text)
-    text = re.sub(r"^#.*| __attribute__\(\(.*\)\)", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^#(include|pragma).*", "", text, flags=re.MULTILINE)
+    text = subprocess.run(
+        ["/usr/bin/cc", "-E", "-P", "-"], input=text, capture_output=True, text=True, check=True
+    ).stdout
+    text = re.sub(r" __attribute__\(\(.*\)\)", "", text)
     body = re.compile(r"^(?:static )?inline ([^;{}]*)\n\{\n.*?^\}", re.MULTILINE | re.DOTALL)
     return body.sub(r"\1;", text)
 
