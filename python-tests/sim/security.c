@@ -25,7 +25,13 @@
 
 /* Of the context in the making. */
 enum mechanism_state { IDLE, WORKS, TELLS, WAITS_FOR_REPLY, HAS_MADE, HAS_FAILED };
-enum { REMEMBERED = 256 };
+enum { REMEMBERED = 4096 };
+
+/* A copy of a call: the key and the engine's number of its context, and its own number there. */
+struct sent {
+	uint64_t key;
+	uint32_t context, number, xid;
+};
 
 /* One client's. */
 struct mechanism {
@@ -41,12 +47,10 @@ struct mechanism {
 	/* What is known of the client, for the checks. */
 	LIST_ENTRY(mechanism) link;
 	const struct rpc_client *rpc;
-	uint32_t latest;	   /* number of a call */
-	uint32_t xids[REMEMBERED]; /* of the latest numbers */
-	uint64_t keys[2];	   /* of the contexts that were used last, the latest first */
-	uint32_t contexts[2];	   /* the engine's numbers of these */
-	uint64_t denied;	   /* the key by which a call was */
-	uint32_t epoch;		   /* of its link, when a context was begun */
+	uint64_t count;	 /* copies of calls that were sent */
+	uint64_t denied; /* the key by which a call was */
+	uint32_t epoch;	 /* of its link, when a context was begun */
+	struct sent sent[REMEMBERED];
 };
 
 static LIST_HEAD(, mechanism) mechanisms;
@@ -135,53 +139,21 @@ static bool moves_data(const struct mechanism *mechanism)
 
 /* --- numbers and contexts --- */
 
-/* Calls `what` with each call of the mechanism's context that waits for its answer. */
-static void for_each_sent(const struct mechanism *mechanism,
-			  void (*what)(const struct call *call, uint32_t number), uint32_t number)
+/* The copy that was sent last, but for so many; all zeros: there was none. */
+static const struct sent *sent_last(const struct mechanism *mechanism, uint64_t but)
 {
-	const struct rpc_client *rpc = mechanism->rpc;
-	const struct call *call;
-
-	if (!moves_data(mechanism))
-		return;
-	if (rpc->setup && rpc->setup->stamp.context == mechanism->contexts[0])
-		what(rpc->setup, number);
-	TAILQ_FOREACH (call, &rpc->sent, link)
-		if (call->stamp.context == mechanism->contexts[0])
-			what(call, number);
+	return &mechanism->sent[(mechanism->count - 1 - but) % REMEMBERED];
 }
 
-static void check_window(const struct call *call, uint32_t number)
+/* A number goes out: no call of its context that waits for an answer falls behind the window. */
+static void check_window(const struct call *call, const struct sent *sent)
 {
 	uint32_t oldest = call->stamp.numbers[0], window = server.terms.gss.window;
 
-	if (oldest && number != oldest && number - oldest >= window)
+	if (call->stamp.context == sent->context && oldest && sent->number != oldest &&
+	    sent->number - oldest >= window)
 		world_violated("number %u goes out while %u is not answered, of a window of %u",
-			       number, oldest, window);
-}
-
-static void check_not_awaited(const struct call *call, uint32_t number)
-{
-	if (call->stamp.numbers[0] == number)
-		world_violated("number %u fell behind the window while it was waited for", number);
-}
-
-void security_check_dropped(uint64_t key, uint32_t number)
-{
-	struct mechanism *mechanism;
-
-	LIST_FOREACH (mechanism, &mechanisms, link)
-		if (mechanism->present.key == key)
-			for_each_sent(mechanism, check_not_awaited, number);
-}
-
-static void note_context(struct mechanism *mechanism, uint32_t context)
-{
-	mechanism->keys[1] = mechanism->keys[0];
-	mechanism->contexts[1] = mechanism->contexts[0];
-	mechanism->keys[0] = mechanism->present.key;
-	mechanism->contexts[0] = context;
-	mechanism->latest = 0;
+			       sent->number, oldest, window);
 }
 
 /* A call's header is written. */
@@ -189,18 +161,21 @@ static void check_sent(struct rpc_credentials *credentials, const struct rpc_sta
 		       uint32_t xid)
 {
 	struct mechanism *mechanism = find_mechanism(credentials);
-	uint32_t number = stamp->numbers[0];
+	const struct rpc_client *rpc;
+	const struct call *call;
+	struct sent sent = {.context = stamp->context, .number = stamp->numbers[0], .xid = xid};
 
-	if (!mechanism || !number)
+	if (!mechanism || !sent.number)
 		return;
-	if (stamp->context != mechanism->contexts[0])
-		note_context(mechanism, stamp->context);
-	if (number <= mechanism->latest)
-		world_violated("number %u is given after %u", number, mechanism->latest);
-	while (mechanism->latest < number)
-		mechanism->xids[++mechanism->latest % REMEMBERED] = 0;
-	mechanism->xids[number % REMEMBERED] = xid;
-	for_each_sent(mechanism, check_window, number);
+	rpc = mechanism->rpc;
+	sent.key = mechanism->present.key;
+	mechanism->sent[mechanism->count++ % REMEMBERED] = sent;
+	if (!moves_data(mechanism))
+		return;
+	if (rpc->setup)
+		check_window(rpc->setup, &sent);
+	TAILQ_FOREACH (call, &rpc->sent, link)
+		check_window(call, &sent);
 }
 
 /*
@@ -215,7 +190,7 @@ static void note_beginning(struct mechanism *mechanism)
 	world_tell("client: begins a context");
 	if (mechanism->present.key && (ends || mechanism->denied == mechanism->present.key))
 		;
-	else if (mechanism->present.key && mechanism->keys[0] == mechanism->present.key)
+	else if (mechanism->present.key && sent_last(mechanism, 0)->key == mechanism->present.key)
 		world_violated("a context is replaced that is good");
 	else if (epoch && epoch == mechanism->epoch)
 		world_violated("a context is begun again over the same connection");
@@ -367,64 +342,43 @@ static struct mechanism *mechanism_new(const struct rpc_client *rpc)
 
 /* --- replies --- */
 
-/* The key that a call was sent by; 0: that is too long ago. */
-static uint64_t key_of(const struct mechanism *mechanism, const struct call *call)
+static bool is_of(const struct sent *sent, const struct rpc_verifier *verifier)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(mechanism->keys); i++)
-		if (mechanism->contexts[i] == call->stamp.context)
-			return mechanism->keys[i];
-	return 0;
-}
-
-static bool is_of(uint64_t key, uint32_t number, const struct rpc_verifier *verifier)
-{
-	const uint32_t wire = htobe32(number);
+	const uint32_t wire = htobe32(sent->number);
 	const struct iovec part = {(void *)&wire, sizeof(wire)};
 
-	return key && krb5_mic_ok(&(struct krb5_keys){key}, KRB5_ACCEPTOR, &part, 1, verifier->body,
-				  verifier->length);
+	return krb5_mic_ok(&(struct krb5_keys){sent->key}, KRB5_ACCEPTOR, &part, 1, verifier->body,
+			   verifier->length);
 }
 
-/* True where the server has answered one of the call's numbers. */
+static bool is_known(const struct mechanism *mechanism, uint64_t key)
+{
+	return key == mechanism->present.key || key == mechanism->earlier.key;
+}
+
+/*
+ * True where the server has answered a copy of the call: any, or (`promised`) one of those that the
+ * engine promises to know, the latest three of a context whose key the mechanism has.
+ */
 static bool is_answer(const struct mechanism *mechanism, const struct call *call,
-		      const struct rpc_verifier *verifier)
+		      const struct rpc_verifier *verifier, bool promised)
 {
-	const uint32_t *numbers = call->stamp.numbers;
-	uint64_t key = key_of(mechanism, call);
+	uint64_t count = min_of(mechanism->count, (uint64_t)REMEMBERED);
+	uint32_t copies = promised ? 3 : REMEMBERED;
 
-	for (size_t i = 0; i < ARRAY_SIZE(call->stamp.numbers) && numbers[i]; i++)
-		if (is_of(key, numbers[i], verifier))
-			return true;
-	return false;
-}
+	for (uint64_t i = 0; i < count && copies; i++) {
+		const struct sent *sent = sent_last(mechanism, i);
 
-/* The same of an earlier copy: of the two before the latest, as the engine promises. */
-static bool is_answer_to_copy(const struct mechanism *mechanism, const struct call *call,
-			      const struct rpc_verifier *verifier)
-{
-	uint32_t copies = 0;
-
-	if (call->stamp.context != mechanism->contexts[0])
-		return false;
-	for (uint32_t i = 0; i < min_of(mechanism->latest, (uint32_t)REMEMBERED) && copies < 3;
-	     i++) {
-		uint32_t number = mechanism->latest - i;
-
-		if (mechanism->xids[number % REMEMBERED] != call->xid)
+		if (sent->xid != call->xid)
 			continue;
-		copies++;
-		if (is_of(mechanism->keys[0], number, verifier))
+		if (promised &&
+		    (sent->context != call->stamp.context || !is_known(mechanism, sent->key)))
+			return false;
+		if (is_of(sent, verifier))
 			return true;
+		copies--;
 	}
 	return false;
-}
-
-/* The mechanism has the key that a call was sent by. */
-static bool is_known(const struct mechanism *mechanism, const struct call *call)
-{
-	uint64_t key = key_of(mechanism, call);
-
-	return key && (key == mechanism->present.key || key == mechanism->earlier.key);
 }
 
 /* A reply was taken for a call's, or thrown away. */
@@ -442,12 +396,10 @@ static void check_reply(const struct rpc_client *rpc, const struct rpc_reply *me
 	if (!mechanism || !call || call_is_context(call) || header.verdict != RPC_SUCCESS ||
 	    call == rpc->probe || in.bad)
 		return;
-	if (taken && !is_answer(mechanism, call, &header.verifier))
+	if (taken && !is_answer(mechanism, call, &header.verifier, false))
 		world_violated("a call with number %u was answered by another reply",
 			       call->stamp.numbers[0]);
-	if (!taken && is_known(mechanism, call) &&
-	    (is_answer(mechanism, call, &header.verifier) ||
-	     is_answer_to_copy(mechanism, call, &header.verifier)))
+	if (!taken && is_answer(mechanism, call, &header.verifier, true))
 		world_violated("an answer to number %u, or an earlier one, was thrown away",
 			       call->stamp.numbers[0]);
 }

@@ -98,6 +98,3 @@ struct security_terms security_choose(uint64_t seed);
 void security_begin(const struct kdc_terms *terms);
 /* All clients are gone: they have given back what was theirs. */
 void security_end(void);
-
-/* The server has dropped that number, as it lies behind the window of the context with that key. */
-void security_check_dropped(uint64_t key, uint32_t number);

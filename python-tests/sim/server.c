@@ -703,7 +703,6 @@ static bool answer_gss(struct front *front)
 	case CONTEXTS_DROP:
 		world_tell("server: xid %08x: number %u is behind the window", front->rpc.xid,
 			   context.number);
-		security_check_dropped(context.keys.key, context.number);
 		forget_call(front);
 		if (server.terms.gss.cuts)
 			network_reset(end);
