@@ -12,41 +12,25 @@
 #include "security.h"
 #include "world.h"
 
-enum { CALLS_MAX = 4096, LINES_MAX = 256, LINE = 300, VERSIONS = 2, PROCEDURES = 80 };
-enum { BLOCK_MAX = 4096 };
+enum { VERSIONS = 2, PROCEDURES = 80, BLOCK_MAX = 4096 };
 
 /* Of the world's time: then all is well, and soon the job is left where it waits. */
 static const uint64_t HEALS = 600 * SEC, ENDS = 1200 * SEC;
 
 static struct {
 	const struct scenario *terms;
-	const struct scenario *scenario; /* the same, while I/O is under way; else NULL */
-	uint64_t begun_at;
-	struct scenario_call calls[CALLS_MAX];
-	uint32_t call_count, line_count, nth[VERSIONS][PROCEDURES];
-	uint32_t refused; /* xid */
-	char lines[LINES_MAX][LINE];
-} run;
-
-/* Its I/Os: from its first block to its last, then a sync, as at close. */
-static struct {
 	struct scenario_result *result;
+	bool under_way; /* its I/O is */
+	uint64_t begun_at;
+	uint32_t nth[VERSIONS][PROCEDURES], refused; /* xid */
+
+	/* Its I/Os: from its first block to its last, then a sync, as at close. */
 	uint32_t next;			     /* block */
 	uint32_t unsynced[SERVER_FILES_MAX]; /* blocks of each file */
 	uint32_t syncs;			     /* two fsyncs, then two fdatasyncs, by turns */
 	bool stops;			     /* an I/O has failed */
 	uint8_t data[DEPTH_MAX][BLOCK_MAX];
-} job;
-
-const struct scenario_call *scenario_calls(void)
-{
-	return run.calls;
-}
-
-const char *scenario_line(uint32_t number)
-{
-	return run.lines[number];
-}
+} run;
 
 /* --- the server's calls --- */
 
@@ -78,19 +62,20 @@ static void cut_off(uint32_t address, uint64_t time)
 struct scenario_call *scenario_received(const struct scenario_call *call,
 					struct scenario_fate *fate)
 {
-	struct scenario_call *kept = &run.calls[run.call_count];
+	struct scenario_result *result = run.result;
+	struct scenario_call *kept;
 
-	if (!run.scenario)
+	if (!run.under_way)
 		return NULL;
-	if (run.call_count == CALLS_MAX || call->procedure >= PROCEDURES) {
-		world_violated("the scenario's log has no room for call %u", run.call_count);
+	if (result->calls == ARRAY_SIZE(result->log) || call->procedure >= PROCEDURES) {
+		world_violated("the scenario's log has no room for call %u", result->calls);
 		return NULL;
 	}
-	run.call_count++;
+	kept = &result->log[result->calls++];
 	*kept = *call;
 	kept->time = world.clock.now - run.begun_at;
 	kept->nth = ++run.nth[call->version == 4][call->procedure];
-	run.scenario->decide(run.scenario->context, kept, fate);
+	run.terms->decide(kept, fate);
 	act(fate->act, call->address);
 	if (fate->cut)
 		cut_off(call->address, fate->cut);
@@ -103,7 +88,7 @@ struct scenario_call *scenario_received(const struct scenario_call *call,
 
 bool scenario_refused(uint32_t xid)
 {
-	return run.scenario && run.refused == xid;
+	return run.under_way && run.refused == xid;
 }
 
 void scenario_answered(struct scenario_call *call)
@@ -114,35 +99,16 @@ void scenario_answered(struct scenario_call *call)
 
 void scenario_connects(void)
 {
-	struct scenario_result *result = job.result;
+	struct scenario_result *result = run.result;
 
-	if (run.scenario && result->connects < ARRAY_SIZE(result->connected))
+	if (run.under_way && result->connects < ARRAY_SIZE(result->connected))
 		result->connected[result->connects++] = world.clock.now - run.begun_at;
 }
 
-/* --- the engine's lines --- */
-
 void scenario_said(const char *line)
 {
-	if (run.scenario && run.line_count < LINES_MAX)
-		snprintf(run.lines[run.line_count++], LINE, "%s", line);
-}
-
-/* Bytes that the lines report: "path 0: 4096 bytes of "f" may be lost". */
-static uint64_t lost_bytes(void)
-{
-	uint64_t sum = 0;
-
-	for (uint32_t i = 0; i < run.line_count; i++) {
-		const char *at = strstr(run.lines[i], " bytes of \"");
-
-		if (!at || !strstr(at, "may be lost"))
-			continue;
-		while (at > run.lines[i] && at[-1] != ' ')
-			at--;
-		sum += strtoull(at, NULL, 10);
-	}
-	return sum;
+	if (run.under_way)
+		run.terms->say(line);
 }
 
 /* --- the job --- */
@@ -168,7 +134,7 @@ static uint32_t due(void)
 	uint32_t file = 0;
 
 	while (file < SERVER_FILES_MAX &&
-	       (!run.terms->fsync || job.unsynced[file] < run.terms->fsync))
+	       (!run.terms->fsync || run.unsynced[file] < run.terms->fsync))
 		file++;
 	return file;
 }
@@ -178,27 +144,27 @@ static bool choose(uint32_t number, struct io_u *io_u)
 	const struct scenario *scenario = run.terms;
 	uint32_t file = due();
 
-	if (job.stops)
+	if (run.stops)
 		return false;
 	io_u->offset = io_u->xfer_buflen = 0;
 	if (file < SERVER_FILES_MAX) {
 		job_set_file(io_u, file);
-		io_u->ddir = job.syncs / 2 % 2 ? DDIR_DATASYNC : DDIR_SYNC;
-		if (job.syncs++ % 2)
-			job.unsynced[file] = 0;
+		io_u->ddir = run.syncs / 2 % 2 ? DDIR_DATASYNC : DDIR_SYNC;
+		if (run.syncs++ % 2)
+			run.unsynced[file] = 0;
 		return true;
 	}
-	if (job.next == scenario->blocks)
+	if (run.next == scenario->blocks)
 		return false;
-	file = job.next % scenario->files;
+	file = run.next % scenario->files;
 	job_set_file(io_u, file);
 	io_u->ddir = scenario->reads ? DDIR_READ : DDIR_WRITE;
-	io_u->offset = (uint64_t)(job.next++ / scenario->files) * scenario->block;
-	io_u->xfer_buf = job.data[number];
+	io_u->offset = (uint64_t)(run.next++ / scenario->files) * scenario->block;
+	io_u->xfer_buf = run.data[number];
 	io_u->xfer_buflen = scenario->block;
-	job.unsynced[file]++;
+	run.unsynced[file]++;
 	if (!scenario->reads)
-		fill(job.data[number], place_of(io_u), scenario->block);
+		fill(run.data[number], place_of(io_u), scenario->block);
 	return true;
 }
 
@@ -208,15 +174,15 @@ static void ended(uint32_t number, const struct io_u *io_u)
 	uint8_t wanted[BLOCK_MAX];
 
 	if (io_u->error) {
-		job.result->error = job.result->error ?: (int)io_u->error;
-		job.stops = !run.terms->goes_on;
+		run.result->error = run.result->error ?: (int)io_u->error;
+		run.stops = !run.terms->goes_on;
 		return;
 	}
-	job.result->moved += moved;
+	run.result->moved += moved;
 	if (io_u->ddir != DDIR_READ)
 		return;
 	fill(wanted, place_of(io_u), moved);
-	job.result->sound &= !memcmp(wanted, job.data[number], moved);
+	run.result->sound &= !memcmp(wanted, run.data[number], moved);
 }
 
 static const struct workload workload = {.choose = choose, .ended = ended};
@@ -236,29 +202,18 @@ void scenario_fill_job(struct job *engine, const struct scenario *scenario)
 	engine->stable = (enum io_stable)scenario->stable;
 }
 
-/* Why there is no such job, or NULL. */
-static const char *refusal(const struct scenario *terms)
+/* The simulator has room for it, and it can do something. */
+static bool is_possible(const struct scenario *terms)
 {
-	if (terms->version != 3 && terms->version != 4)
-		return "version is 3 or 4";
-	if (!terms->depth || terms->depth > DEPTH_MAX)
-		return "depth is 1 to 32";
-	if (!terms->paths || terms->paths > PATHS_MAX || !terms->nconnect || terms->nconnect > 16)
-		return "paths is 1 to 3, nconnect 1 to 16";
-	if (terms->nclients && (terms->nclients < terms->paths || terms->nclients > terms->depth))
-		return "nclients is paths to depth";
-	if (!terms->timeo || terms->slots > 64)
-		return "timeo is at least 1, slots 64 at most";
-	if (terms->spread > SPREAD_STRIPE || terms->stable > IO_FILE_SYNC)
-		return "spread is of enum spread_policy, stable of enum io_stable";
-	if (!terms->files || terms->files > SERVER_FILES_MAX || terms->blocks % terms->files)
-		return "files is 1 to 4, and blocks a multiple of it";
-	if (!terms->block || terms->block > BLOCK_MAX)
-		return "block is 1 to 4096";
-	if ((uint64_t)terms->blocks * terms->block > SERVER_FILE ||
-	    terms->size > SERVER_FILE / terms->files)
-		return "blocks and size are 32 KiB of all files at most";
-	return NULL;
+	return (terms->version == 3 || terms->version == 4) && terms->timeo &&
+	       terms->depth - 1 < DEPTH_MAX && terms->paths - 1 < PATHS_MAX &&
+	       terms->nconnect - 1 < 16 && terms->slots <= 64 && terms->block - 1 < BLOCK_MAX &&
+	       terms->files - 1 < SERVER_FILES_MAX && !(terms->blocks % terms->files) &&
+	       (!terms->nclients ||
+		(terms->nclients >= terms->paths && terms->nclients <= terms->depth)) &&
+	       terms->spread <= SPREAD_STRIPE && terms->stable <= IO_FILE_SYNC &&
+	       (uint64_t)terms->blocks * terms->block <= SERVER_FILE &&
+	       terms->size <= SERVER_FILE / terms->files;
 }
 
 /* False: the job does not open. */
@@ -276,7 +231,6 @@ static bool set_up(const struct scenario *scenario)
 	const struct kdc_terms kdc_terms = {0};
 	bool opens;
 
-	memset(&job, 0, sizeof(job));
 	sim_job.terms = (struct job_terms){
 		.nfs4 = scenario->version == 4,
 		.soft = scenario->soft,
@@ -319,13 +273,13 @@ static void count(void)
 	for (uint32_t i = 0; i < group->job.conn_count; i++) {
 		const struct counters *counters = &group->conns[i]->counters;
 
-		job.result->began = max_of(job.result->began, counters->outages.begun - first);
-		job.result->reconnects += (uint32_t)counters->reconnects;
-		job.result->retransmissions += (uint32_t)counters->retransmissions;
-		job.result->rewritten += counters->rewritten_bytes;
-		job.result->contexts += counters->security.count;
-		job.result->making += counters->security.time;
-		job.result->rtts += (uint32_t)group->conns[i]->latency.rtt.count;
+		run.result->began = max_of(run.result->began, counters->outages.begun - first);
+		run.result->reconnects += (uint32_t)counters->reconnects;
+		run.result->retransmissions += (uint32_t)counters->retransmissions;
+		run.result->rewritten += counters->rewritten_bytes;
+		run.result->contexts += counters->security.count;
+		run.result->making += counters->security.time;
+		run.result->rtts += (uint32_t)group->conns[i]->latency.rtt.count;
 	}
 }
 
@@ -346,13 +300,12 @@ static bool is_durable(void)
 
 static void run_ios(struct scenario_result *result)
 {
-	job.result = result;
 	result->sound = true;
 	do {
 		for (uint32_t i = 0; i < run.terms->depth; i++)
 			job_begin_any();
 		job_step();
-	} while (job_outstanding() || (!job.stops && job.next < run.terms->blocks));
+	} while (job_outstanding() || (!run.stops && run.next < run.terms->blocks));
 	world.creeps = true;
 	for (uint32_t file = 0; file < run.terms->files; file++) {
 		int error = job_sync_file(&sim_job.engine, file);
@@ -371,7 +324,7 @@ static void run_ios(struct scenario_result *result)
 static void give_up(void *context)
 {
 	world_violated("the job has not ended within 600 s");
-	run.scenario = NULL;
+	run.under_way = false;
 	job_heal();
 }
 
@@ -380,12 +333,12 @@ static void run_job(void *context)
 	struct scenario_result *result = context;
 
 	if (set_up(run.terms)) {
-		run.scenario = run.terms;
+		run.under_way = true;
 		run.begun_at = world.clock.now;
 		world_plan(HEALS, give_up, NULL, NULL);
 		run_ios(result);
 		result->took = world.clock.now - run.begun_at;
-		run.scenario = NULL;
+		run.under_way = false;
 	}
 	job_heal();
 	job_tear_down();
@@ -394,24 +347,19 @@ static void run_job(void *context)
 
 void scenario_run(const struct scenario *scenario, struct scenario_result *result)
 {
-	const char *refused = refusal(scenario);
-
-	memset(&run.nth, 0, sizeof(run.nth));
-	run.call_count = run.line_count = run.refused = 0;
+	memset(&run, 0, sizeof(run));
 	run.terms = scenario;
+	run.result = result;
 	*result = (struct scenario_result){.keeps = ""};
 	world_begin(1, scenario->trace);
-	if (refused) {
-		world_violated("no such scenario: %s", refused);
+	if (!is_possible(scenario)) {
+		world_violated("the simulator has no room for such a job");
 	} else if (!world_run(run_job, result, ENDS)) {
 		world_violated("the engine waits for ever");
-		run.scenario = NULL;
+		run.under_way = false;
 		world_end();
 		close(sim_job.engine.group.epoll_fd);
 		network_abandon();
 	}
-	result->calls = run.call_count;
-	result->lines = run.line_count;
-	result->lost = lost_bytes();
 	result->violation = world.violation;
 }

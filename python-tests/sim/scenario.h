@@ -60,12 +60,12 @@ struct scenario_fate {
 	enum scenario_act act;
 };
 
-typedef void (*scenario_decide)(void *context, const struct scenario_call *call,
-				struct scenario_fate *fate);
+typedef void (*scenario_decide)(const struct scenario_call *call, struct scenario_fate *fate);
+typedef void (*scenario_say)(const char *line); /* the engine's */
 
 /*
  * The terms: files, to which blocks are given in turn, so that each block is read or written once,
- * in order. A job that they do not fit is refused: result.violation says why.
+ * in order. A job that is_possible() (scenario.c) does not take is refused.
  */
 struct scenario {
 	uint32_t version; /* 3 or 4 */
@@ -89,30 +89,30 @@ struct scenario {
 	uint32_t window;       /* bytes on their way to the server, at most; 0: 256 KiB */
 	bool trace;
 	scenario_decide decide;
-	void *context;
+	scenario_say say;
 };
 
 struct scenario_result {
 	int error; /* a positive errno: of the first I/O that failed, or of the sync at the end */
-	uint32_t reconnects, retransmissions, rtts, lines, calls;
+	uint32_t reconnects, retransmissions, rtts;
 	uint32_t unheard;  /* times that the engine asked since when an address was not heard */
 	uint32_t connects; /* how often the engine has begun to connect */
 	uint32_t contexts; /* of Kerberos, that were made */
 	uint64_t making;   /* ns that this took */
-	uint64_t connected[64];	  /* the first of these, in ns since I/O began */
-	uint64_t began;		  /* ns from the first connection's beginning to the last one's */
-	uint64_t took;		  /* ns of I/O, with the sync */
-	uint64_t moved;		  /* bytes of the blocks, as far as they were read or written */
-	uint64_t lost, rewritten; /* bytes: that were reported lost; that were written again */
-	bool durable, sound;	  /* all that was written is; all that was read is what was there */
-	const char *keeps;	  /* what the server keeps of NFSv4.1's clients afterwards, or "" */
-	const char *violation;	  /* "": none */
+	uint64_t connected[64]; /* the first of these, in ns since I/O began */
+	uint64_t began;		/* ns from the first connection's beginning to the last one's */
+	uint64_t took;		/* ns of I/O, with the sync */
+	uint64_t moved;		/* bytes of the blocks, as far as they were read or written */
+	uint64_t rewritten;	/* bytes that were written again */
+	bool durable, sound;	/* all that was written is; all that was read is what was there */
+	const char *keeps;	/* what the server keeps of NFSv4.1's clients afterwards, or "" */
+	const char *violation;	/* "": none */
+	uint32_t calls;
+	struct scenario_call log[4096]; /* of these */
 };
 
-/* Runs it, within 600 s of the world's time. What it returns is valid until the next run. */
+/* Runs it, within 600 s of the world's time. Texts of the result are valid until the next run. */
 void scenario_run(const struct scenario *scenario, struct scenario_result *result);
-const struct scenario_call *scenario_calls(void);
-const char *scenario_line(uint32_t number);
 
 /* --- the server's, and the job's --- */
 

@@ -88,6 +88,7 @@ class Ran:
     """What a scenario has left."""
 
     error: str  # "EIO"; "": none
+    lost: int  # bytes that the lines report
     result: CData  # struct scenario_result
     log: list[CData]  # struct scenario_call
     lines: list[str]  # the engine's
@@ -132,7 +133,7 @@ class Scenarios:
         cannot be told (leaves). What has happened is printed: pytest shows it where a test fails.
         """
 
-        def decide(_: CData, call: CData, fate: CData) -> None:
+        def decide(call: CData, fate: CData) -> None:
             for answer in (hook(call) for hook in hooks):
                 for name, value in (answer or {}).items():
                     setattr(fate, name, value)
@@ -143,15 +144,17 @@ class Scenarios:
         kept = self._ffi.callback(
             "scenario_decide", decide, onerror=lambda _kind, error, _trace: raised.append(error)
         )
-        scenario = self._ffi.new("struct scenario *", {**_TERMS, **terms, "decide": kept})
+        lines = list[str]()
+        say = self._ffi.callback("scenario_say", lambda line: lines.append(self._text(line)))
+        terms = {**_TERMS, **terms, "decide": kept, "say": say}
+        scenario = self._ffi.new("struct scenario *", terms)
         result = self._ffi.new("struct scenario_result *")
         self._library.scenario_run(scenario, result)
-        calls = self._library.scenario_calls()
-        log = [self._ffi.new("struct scenario_call *", calls[n]) for n in range(result.calls)]
-        lines = [self._text(self._library.scenario_line(number)) for number in range(result.lines)]
+        log = [self._ffi.new("struct scenario_call *", result.log[n]) for n in range(result.calls)]
         violated, keeps = self._text(result.violation), self._text(result.keeps)
         ended = errno.errorcode.get(result.error, str(result.error)) if result.error else ""
-        ran = Ran(ended, result, log, lines)
+        lost = re.findall(r"(\d+) bytes of \".*may be lost", "\n".join(lines))
+        ran = Ran(ended, sum(map(int, lost)), result, log, lines)
         print(ran)
         if raised:  # by a hook
             raise raised[0]

@@ -59,7 +59,7 @@ _LOSSES: dict[str, tuple[list[Hook], dict[str, object], int, str]] = {  # blocks
 def test_what_the_server_lost_is_reported(scenario: Scenarios, name: str) -> None:
     hooks, terms, lost, error = _LOSSES[name]
     ran = scenario(*hooks, **terms, error=error)
-    assert ran.result.lost == lost * BLOCK
+    assert ran.lost == lost * BLOCK
 
 
 _FILE_SYNC = int(Stable.FILE_SYNC)

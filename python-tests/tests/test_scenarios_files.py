@@ -58,7 +58,7 @@ def test_each_file_tells_its_own_loss(scenario: Scenarios) -> None:
     """The first COMMIT finds the restart: file 0 has lost its half, file 1 finds out for itself."""
     ran = scenario(on(_C, FORGETS, nth=1), files=2, error="EIO")
     half = BLOCKS * BLOCK // 2
-    assert ran.result.lost == 2 * half
+    assert ran.lost == 2 * half
     assert ran.said(f'{half} bytes of "file" may be lost') == 1
     assert ran.said(f'{half} bytes of "file1" may be lost') == 1
 
@@ -66,7 +66,7 @@ def test_each_file_tells_its_own_loss(scenario: Scenarios) -> None:
 def test_a_file_that_was_synced_has_lost_nothing(scenario: Scenarios) -> None:
     """File 0 is durable when the server forgets; of file 1 three blocks are not."""
     ran = scenario(on(_C, FORGETS, nth=2), files=2, blocks=8, fsync=4, depth=1, error="EIO")
-    assert ran.result.lost == 4 * BLOCK
+    assert ran.lost == 4 * BLOCK
     assert ran.said('of "file" may be lost') == 0
 
 
@@ -74,7 +74,7 @@ def test_a_sync_tells_no_other_files_loss(scenario: Scenarios) -> None:
     """Closing file 0, all of which was durable at once; file 1's second write found its loss."""
     eager = on(_W, {"committed": 1 + int(Stable.FILE_SYNC)}, file=0)
     ran = scenario(eager, on(_W, FORGETS, nth=4), files=2, blocks=4, depth=1, error="EIO")
-    assert ran.result.lost == BLOCK
+    assert ran.lost == BLOCK
     assert (ran.said('"file" is not durable'), ran.said('"file1" is not durable')) == (0, 1)
 
 
@@ -130,7 +130,7 @@ def test_a_block_ends_where_its_first_short_or_failed_segment_does(
 def test_a_segment_that_is_lost_is_reported_once(scenario: Scenarios) -> None:
     """The first of four: the server forgets before the second. Three syncs ask."""
     ran = scenario(on(_W, FORGETS, nth=2), fsync=1, **_IN_FOUR, error="EIO")
-    assert ran.result.lost == _SEGMENT
+    assert ran.lost == _SEGMENT
     assert ran.said("may be lost") == 1
 
 
