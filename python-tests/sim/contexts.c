@@ -180,12 +180,6 @@ struct credential {
 	uint64_t handle;
 };
 
-struct contexts_terms contexts_heal(struct contexts_terms terms)
-{
-	terms.forget_in = terms.change_in = terms.overtake_in = 0;
-	return terms;
-}
-
 void contexts_begin(void)
 {
 	memset(&state, 0, sizeof(state));
@@ -319,7 +313,7 @@ static void put_step(struct xdr_out *out, struct context *context, uint32_t majo
 	xdr_put_u32(out, token ? 2 * sizeof(token[0]) : 0);
 	if (token)
 		xdr_put_fixed(out, token, 2 * sizeof(token[0]));
-	if (!major && world_chance(server.terms.gss.change_in))
+	if (!major && world_chance(server.fails.change_in))
 		change_byte(header + MIC_AT, TOKEN_MIC);
 }
 
@@ -425,7 +419,7 @@ static void check_call(struct contexts_call *call, const struct credential *cred
 
 static void forget_by_chance(void)
 {
-	if (world_chance(server.terms.gss.forget_in))
+	if (world_chance(server.fails.forget_context_in))
 		forget(&state.contexts[(state.made - world_random(8)) % CONTEXTS]);
 }
 
@@ -488,7 +482,7 @@ static void forge_error(uint8_t *header, struct xdr_out *out)
 /* In the verifier, or in what the service protects; or all of it. */
 static void change_by_chance(uint8_t *header, const uint8_t *results, struct xdr_out *out)
 {
-	if (!world_chance(server.terms.gss.change_in))
+	if (!world_chance(server.fails.change_in))
 		return;
 	if (!world_random(3))
 		forge_error(header, out);

@@ -53,7 +53,7 @@ static void pass(uint64_t time)
 static void lose_for_good(void)
 {
 	switch (world_apart(3)) {
-	case 0: server.terms.lose_call_in = 1; break; /* connects, and does not answer */
+	case 0: server.fails.lose_call_in = 1; break; /* connects, and does not answer */
 	case 1: network_listen(false); break;
 	default:
 		for (uint32_t i = 0; i < sim_job.terms.path_count; i++)
@@ -166,7 +166,7 @@ static void away(void)
 	/* set-up forgives such steps of time, and clients take none */
 	if (is_plain() && !terms->nfs4 && !terms->clients && world_apart(2))
 		job_set_timeo((1 + world_apart(600)) * SEC);
-	server.terms.lose_call_in = 1;
+	server.fails.lose_call_in = 1;
 	begin_all();
 	pass(world_apart(20 * terms->timing.timeo));
 	come_back(limit_copy(world.clock.now - since, 0) +
@@ -185,7 +185,7 @@ static void put_off(void)
 	world_tell("ending: the server asks to wait%s", setup ? ", before I/O" : "");
 	if (setup)
 		clients_forget(&server_clients);
-	server.terms.delay_in = 1;
+	server.fails.delay_in = 1;
 	sim_job.terms.punctual = false; /* soft: to be asked to wait is no silence */
 	begin_all();
 	pass(20 * SEC + world_apart(40 * SEC));

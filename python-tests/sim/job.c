@@ -324,22 +324,16 @@ static uint64_t moment_of(const struct job_terms *terms)
 	return MSEC / (terms->clients ?: 1);
 }
 
-bool job_set_up(const struct server_terms *fails)
+bool job_set_up(const struct server_terms *server_terms)
 {
-	const struct server_terms well = {
-		.down = 1,
-		.nfs4 = {.clients = fails->nfs4.clients, .lease = fails->nfs4.lease},
-		.gss = contexts_heal(fails->gss),
-	};
-	const struct network_terms quiet = {.latency = MSEC};
 	const struct job_terms *terms = &sim_job.terms;
 	struct group *group = &sim_job.engine.group;
 	bool opens;
 
 	memset(ios, 0, sizeof(ios));
 	sim_job.tick = TICK;
-	network_begin(&quiet);
-	server_begin(&well, terms->clients);
+	network_begin();
+	server_begin(server_terms, terms->clients);
 	server_divide(terms->files, terms->scenario ? terms->scenario->size : 0);
 	fill_td(&sim_job.td, terms);
 	fill_engine(terms);
@@ -577,32 +571,30 @@ static uint64_t rarely(uint64_t most)
 	return world_random(2) ? 0 : 10 + world_random(most);
 }
 
-static struct server_terms server_terms(void)
+static void choose_server(struct server_terms *terms, struct server_fails *fails)
 {
-	return (struct server_terms){
+	*fails = (struct server_fails){
 		.crash_in = rarely(500),
 		.lose_call_in = rarely(300),
 		.lose_reply_in = rarely(300),
 		.delay_in = rarely(100),
 		.short_in = rarely(30),
 		.full_in = rarely(200),
-		.eager_in = rarely(20),
-		.service = world_random(100 * MSEC),
-		.down = 1 + world_random(10 * SEC),
-		.nfs4 =
-			{
-				.forget_session_in = rarely(1000),
-				.forget_client_in = rarely(1000),
-				.forget_open_in = rarely(500),
-				.resize_in = rarely(100),
-				.busy_in = rarely(100),
-				.closes_apart = !world_random(4),
-				.clients = {.binds = world_random(2), .spans = world_random(4)},
-			},
 	};
+	terms->eager_in = rarely(20);
+	fails->service = world_random(100 * MSEC);
+	fails->down = 1 + world_random(10 * SEC);
+	fails->forget_session_in = rarely(1000);
+	fails->forget_client_in = rarely(1000);
+	fails->forget_open_in = rarely(500);
+	fails->resize_in = rarely(100);
+	fails->busy_in = rarely(100);
+	terms->nfs4.closes_apart = !world_random(4);
+	terms->nfs4.clients.binds = world_random(2);
+	terms->nfs4.clients.spans = world_random(4);
 }
 
-static struct job_terms job_terms(const struct server_terms *fails)
+static struct job_terms job_terms(const struct server_fails *fails)
 {
 	struct job_terms terms = {
 		.nfs4 = world_random(2),
@@ -659,29 +651,29 @@ static void tell_terms(uint64_t seed, const struct job_terms *terms)
 uint64_t job_run(uint64_t seed, uint32_t count, bool trace)
 {
 	struct network_terms network;
-	struct server_terms terms;
-	struct security_terms security;
+	struct server_terms terms = {0};
+	struct server_fails fails;
+	struct kdc_terms kdc_terms;
 	uint64_t cut_in;
 
 	world_begin(seed, trace);
 	network = (struct network_terms){1 + world_random(50 * MSEC), rarely(2000), 0};
-	terms = server_terms();
+	choose_server(&terms, &fails);
 	cut_in = rarely(2000);
-	sim_job.terms = job_terms(&terms);
-	security = security_choose(seed);
-	sim_job.terms.service = security.contexts.service;
-	sim_job.terms.changes = security.contexts.change_in;
-	terms.gss = security.contexts;
+	sim_job.terms = job_terms(&fails);
+	security_choose(seed, &terms, &fails, &kdc_terms);
+	sim_job.terms.service = terms.gss.service;
+	sim_job.terms.changes = fails.change_in;
 	/* Seeds that are kept for something have one file, and no fragments. */
 	if (!sim_job.terms.metadata && (seed % 7 == 0 || seed % 7 == 2))
 		sim_job.terms.files = 2 + 2 * (seed / 7 % 2);
 	if (seed % 11 == 3 || seed % 11 == 4)
-		terms.fragments = 64 + world_apart(2000);
+		fails.fragments = 64 + world_apart(2000);
 	/* As the options allow it; one in five, of seeds that are kept for nothing else. */
 	sim_job.terms.discards = !sim_job.terms.metadata &&
 				 sim_job.terms.service <= GSS_SERVICE_NONE && (seed + 5) % 10 < 2;
 	choose_clients(&sim_job.terms, seed);
-	security_begin(&security.kdc);
+	security_begin(&kdc_terms);
 	sim_job.workload = sim_job.terms.metadata ? &metadata_workload : &data_workload;
 	sim_job.ended = sim_job.healed_at = 0;
 	sim_job.workload->begin();
@@ -689,8 +681,8 @@ uint64_t job_run(uint64_t seed, uint32_t count, bool trace)
 		world_violated("the job does not open");
 	tell_terms(seed, &sim_job.terms);
 	network_fail(&network);
-	server.terms = terms;
-	kdc.terms = security.kdc;
+	server.fails = fails;
+	kdc.terms = kdc_terms;
 	if (!*world.violation)
 		run_ios(count, cut_in);
 	job_tear_down();

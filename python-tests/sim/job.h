@@ -64,7 +64,7 @@ extern struct sim_job sim_job;
 uint64_t job_run(uint64_t seed, uint32_t ios, bool trace);
 
 /* Opens paths, what the workload has of them, and the group, while nothing fails. */
-bool job_set_up(const struct server_terms *fails);
+bool job_set_up(const struct server_terms *server_terms);
 /* Sets the engine's part of a scenario's terms (scenario.c). */
 void scenario_fill_job(struct job *engine, const struct scenario *scenario);
 /* Closes all of it, and ends the world. */

@@ -61,10 +61,10 @@ static struct {
 	bool interrupted;
 } net;
 
-void network_begin(const struct network_terms *terms)
+void network_begin(void)
 {
 	memset(&net, 0, sizeof(net));
-	net.terms = *terms;
+	net.terms.latency = MSEC;
 	net.listens = true;
 	for (uint32_t i = 0; i < ADDRESSES_MAX; i++)
 		TAILQ_INIT(&net.held[i]);

@@ -22,7 +22,7 @@ struct network_terms {
 };
 
 /* Addresses are numbers from 0, each with a port of its own: 1 + its number. */
-void network_begin(const struct network_terms *terms);
+void network_begin(void);
 /* False: a connection is left. The world has ended. */
 bool network_end(void);
 

@@ -219,7 +219,7 @@ static bool is_possible(const struct scenario *terms)
 /* False: the job does not open. */
 static bool set_up(const struct scenario *scenario)
 {
-	const struct server_terms well = {
+	const struct server_terms server_terms = {
 		.gss = {.service = scenario->service, .window = 128},
 		.nfs4 = {.lease = scenario->lease,
 			 .clients = {.binds = scenario->binds,
@@ -253,7 +253,7 @@ static bool set_up(const struct scenario *scenario)
 	sim_job.workload = &workload;
 	sim_job.ended = sim_job.healed_at = 0;
 	security_begin(&kdc_terms);
-	opens = job_set_up(&well);
+	opens = job_set_up(&server_terms);
 	if (!opens)
 		world_violated("the job does not open");
 	network_fail(&quick);

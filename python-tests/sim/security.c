@@ -77,33 +77,31 @@ static uint64_t rarely(uint64_t *chance, uint64_t least, uint64_t most)
 	return choose(chance, 2) ? 0 : least + choose(chance, most);
 }
 
-struct security_terms security_choose(uint64_t seed)
+void security_choose(uint64_t seed, struct server_terms *terms, struct server_fails *fails,
+		     struct kdc_terms *kdc_terms)
 {
 	static const uint32_t windows[] = {1, 5, 32, 128, 256, 1024};
 	uint64_t chance = seed;
 
+	*kdc_terms = (struct kdc_terms){0};
 	if (choose(&chance, 3))
-		return (struct security_terms){0};
-	return (struct security_terms){
-		.contexts =
-			{
-				.service = GSS_SERVICE_NONE + (uint32_t)choose(&chance, 3),
-				.window = windows[choose(&chance, ARRAY_SIZE(windows))],
-				.cuts = choose(&chance, 2),
-				.skew = choose(&chance, 2) ? 0 : choose(&chance, 300 * SEC),
-				.rounds_in = choose(&chance, 3),
-				.forget_in = rarely(&chance, 300, 2000),
-				.change_in = rarely(&chance, 50, 1000),
-				.overtake_in = rarely(&chance, 10, 100),
-			},
-		.kdc =
-			{
-				.lifetime = rarely(&chance, 20 * SEC, 200 * SEC),
-				.keeps = choose(&chance, 2),
-				.work = choose(&chance, 2) ? MSEC : choose(&chance, 3 * SEC),
-				.away_in = rarely(&chance, 1, 6),
-				.silence = choose(&chance, 2) ? 0 : 27 * SEC,
-			},
+		return;
+	terms->gss = (struct contexts_terms){
+		.service = GSS_SERVICE_NONE + (uint32_t)choose(&chance, 3),
+		.window = windows[choose(&chance, ARRAY_SIZE(windows))],
+		.cuts = choose(&chance, 2),
+		.skew = choose(&chance, 2) ? 0 : choose(&chance, 300 * SEC),
+		.rounds_in = choose(&chance, 3),
+	};
+	fails->forget_context_in = rarely(&chance, 300, 2000);
+	fails->change_in = rarely(&chance, 50, 1000);
+	fails->overtake_in = rarely(&chance, 10, 100);
+	*kdc_terms = (struct kdc_terms){
+		.lifetime = rarely(&chance, 20 * SEC, 200 * SEC),
+		.keeps = choose(&chance, 2),
+		.work = choose(&chance, 2) ? MSEC : choose(&chance, 3 * SEC),
+		.away_in = rarely(&chance, 1, 6),
+		.silence = choose(&chance, 2) ? 0 : 27 * SEC,
 	};
 }
 
@@ -216,9 +214,8 @@ static bool kdc_answers(void)
 {
 	if (world.clock.now < kdc.back_at)
 		return false;
-	if (!world_chance(kdc.terms.away_in))
+	if (!world_fails(FAILED_KDC, kdc.terms.away_in))
 		return true;
-	world.failures[FAILED_KDC]++;
 	kdc.back_at = world.clock.now + world_random(30 * SEC);
 	world_tell("KDC: away for %.3f s", (double)(kdc.back_at - world.clock.now) / SEC);
 	return false;

@@ -23,20 +23,13 @@ struct krb5_keys {
 /* What both ends make of the two halves of a key. */
 uint64_t token_key(uint64_t clients, uint64_t servers);
 
-/* One in so many, as in struct server_terms. */
 struct contexts_terms {
-	uint32_t service;     /* of enum gss_service, that the export asks for; 0: AUTH_SYS */
-	uint32_t window;      /* numbers */
-	bool cuts;	      /* a number behind the window costs the connection */
-	uint64_t skew;	      /* nanoseconds that a ticket is taken after its end */
-	uint64_t rounds_in;   /* making a context takes a second round */
-	uint64_t forget_in;   /* a context is forgotten */
-	uint64_t change_in;   /* a byte of a reply is another when it arrives */
-	uint64_t overtake_in; /* a call waits for its thread ten times as long as others */
+	uint32_t service;   /* of enum gss_service, that the export asks for; 0: AUTH_SYS */
+	uint32_t window;    /* numbers */
+	bool cuts;	    /* a number behind the window costs the connection */
+	uint64_t skew;	    /* nanoseconds that a ticket is taken after its end */
+	uint64_t rounds_in; /* making one context in so many takes a second round */
 };
-
-/* The same, where nothing fails. */
-struct contexts_terms contexts_heal(struct contexts_terms terms);
 
 void contexts_begin(void);
 void contexts_restart(void);
@@ -89,11 +82,10 @@ extern struct kdc kdc;
 void kdc_heal(void);
 
 /* Chosen by a seed for its job, which has no Kerberos in two of three. */
-struct security_terms {
-	struct contexts_terms contexts;
-	struct kdc_terms kdc;
-};
-struct security_terms security_choose(uint64_t seed);
+struct server_terms;
+struct server_fails;
+void security_choose(uint64_t seed, struct server_terms *terms, struct server_fails *fails,
+		     struct kdc_terms *kdc_terms);
 
 void security_begin(const struct kdc_terms *terms);
 /* All clients are gone: they have given back what was theirs. */

@@ -167,14 +167,7 @@ static void restart(uint64_t down)
 
 void server_heal(void)
 {
-	server.terms = (struct server_terms){
-		.eager_in = server.terms.eager_in,
-		.nfs4 = {.closes_apart = server.terms.nfs4.closes_apart,
-			 .lease = server.terms.nfs4.lease,
-			 .clients = {.binds = server.terms.nfs4.clients.binds,
-				     .spans = server.terms.nfs4.clients.spans}},
-		.gss = contexts_heal(server.terms.gss),
-	};
+	server.fails = (struct server_fails){0};
 	come_up(NULL);
 }
 
@@ -224,8 +217,8 @@ static void send_reply(void *context)
 	uint32_t length = front->fate.garbage ? RECORD_MARK_SIZE + garbage
 					      : (uint32_t)(front->out.at - front->bytes);
 
-	if (server.terms.fragments)
-		front->fate.fragment = 1 + (uint32_t)world_apart(server.terms.fragments);
+	if (server.fails.fragments)
+		front->fate.fragment = 1 + (uint32_t)world_apart(server.fails.fragments);
 	if (front->fate.garbage)
 		memset(front->bytes + RECORD_MARK_SIZE, 0xff, garbage);
 	if (front->fate.is_call)
@@ -312,10 +305,7 @@ static bool replay(struct front *front)
 
 static bool delays(void)
 {
-	bool asks = world_chance(server.terms.delay_in);
-
-	world.failures[FAILED_DELAY] += asks;
-	return asks;
+	return world_fails(FAILED_DELAY, server.fails.delay_in);
 }
 
 /* How much is moved: a part of what was asked for, where that is to happen. */
@@ -324,10 +314,8 @@ static uint32_t length_of(const struct transfer *transfer, const struct scenario
 	uint64_t left = server.size - min_of(transfer->offset, (uint64_t)server.size);
 	uint32_t length = (uint32_t)min_of(left, (uint64_t)transfer->length);
 
-	if (length > 1 && world_chance(server.terms.short_in)) {
-		world.failures[FAILED_SHORT]++;
+	if (length > 1 && world_fails(FAILED_SHORT, server.fails.short_in))
 		length = 1 + (uint32_t)world_random(length - 1);
-	}
 	return fate->limit ? min_of(length, fate->limit) : length;
 }
 
@@ -355,7 +343,7 @@ uint32_t files_write(struct front *front, uint64_t file, struct transfer *write)
 
 	if (delays())
 		return STATUS_DELAY;
-	if (!data || world_chance(server.terms.full_in))
+	if (!data || world_chance(server.fails.full_in))
 		return STATUS_NOSPC;
 	server.moves[front->came.client]++;
 	write->verifier = verifier_of(&front->operation);
@@ -481,15 +469,15 @@ static void forget_client(void)
 
 static void forget_by_chance(void)
 {
-	if (world_chance(server.terms.nfs4.forget_session_in)) {
+	if (world_chance(server.fails.forget_session_in)) {
 		world_tell("server: forgets a session");
 		server_clients.sessions[world_random(server_clients.session_count)].number = 0;
 	}
-	if (world_chance(server.terms.nfs4.forget_client_in))
+	if (world_chance(server.fails.forget_client_in))
 		forget_client();
 	/* An open that is refused right after it was made again ends the I/O: such a server has
 	 * none. */
-	if (world.clock.now > forgot_at + SEC && world_chance(server.terms.nfs4.forget_open_in)) {
+	if (world.clock.now > forgot_at + SEC && world_chance(server.fails.forget_open_in)) {
 		forgot_at = world.clock.now;
 		world_tell("server: forgets an open");
 		server_clients.opens[world_random(server_clients.open_count)].number = 0;
@@ -516,12 +504,10 @@ uint32_t front_take_slot(struct nfs_call *call, struct session *session, struct 
 	if (slot->sequence && !slot->answered)
 		world_violated("slot %u was used twice at once: number %u is not answered",
 			       (uint32_t)(slot - session->slot), slot->sequence);
-	if (world_chance(server.terms.nfs4.busy_in)) {
-		world.failures[FAILED_DELAY]++;
+	if (world_fails(FAILED_DELAY, server.fails.busy_in))
 		return NFS4ERR_DELAY;
-	}
 	/* The table grows or shrinks: the client is told by each SEQUENCE. */
-	if (world_chance(server.terms.nfs4.resize_in))
+	if (world_chance(server.fails.resize_in))
 		session->target = 1 + (uint32_t)world_random(session->slots);
 	front->taken = slot;
 	front->before = *slot;
@@ -670,7 +656,7 @@ static void answer_nfs(struct front *front)
 static void end_reply(struct front *front)
 {
 	const struct scenario_fate *fate = &front->fate;
-	bool lost = !is_lost(fate) && (fate->mute || world_chance(server.terms.lose_reply_in));
+	bool lost = !is_lost(fate) && (fate->mute || world_chance(server.fails.lose_reply_in));
 
 	if (lost) {
 		world_tell("server: the reply to xid %08x is lost", front->rpc.xid);
@@ -679,7 +665,7 @@ static void end_reply(struct front *front)
 			clients_end_reply(front->slot, front->use, false);
 	}
 	if (!lost && !is_lost(fate)) {
-		world_plan(fate->delay ?: world_random(server.terms.service + 1), send_reply,
+		world_plan(fate->delay ?: world_random(server.fails.service + 1), send_reply,
 			   forget_call, front);
 		return;
 	}
@@ -756,9 +742,8 @@ static void serve(void *context)
 		forget_call(front);
 		return;
 	}
-	if (world_chance(server.terms.lose_call_in)) {
+	if (world_fails(FAILED_CALL, server.fails.lose_call_in)) {
 		world_tell("server: xid %08x is lost", front->rpc.xid);
-		world.failures[FAILED_CALL]++;
 		forget_call(front);
 		return;
 	}
@@ -773,15 +758,15 @@ static void serve(void *context)
 		answer_nfs(front);
 	}
 	end_reply(front);
-	if (world_chance(server.terms.crash_in))
-		restart(1 + world_random(server.terms.down));
+	if (world_chance(server.fails.crash_in))
+		restart(1 + world_random(server.fails.down));
 }
 
 static void wait_for_thread(struct front *front)
 {
-	uint64_t most = server.terms.service + 1;
+	uint64_t most = server.fails.service + 1;
 
-	if (world_chance(server.terms.gss.overtake_in))
+	if (world_chance(server.fails.overtake_in))
 		most *= 10;
 	contexts_note_arrival(front->call.at, (uint32_t)(front->call.end - front->call.at));
 	world_plan(world_random(most), serve, forget_call, front);

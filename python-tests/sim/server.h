@@ -20,35 +20,47 @@
 enum { SERVER_FILE = 32 << 10 /* bytes of all files */, SERVER_FILES_MAX = 4 };
 enum { SERVER_CLIENTS_MAX = 64 };
 
-/* Each is one in so many calls; 0: it never happens. */
+/* What a server is like. */
 struct server4_terms {
-	uint64_t forget_session_in; /* NFS4ERR_BADSESSION */
-	uint64_t forget_client_in;  /* a client ID has expired, with its opens */
-	uint64_t forget_open_in;    /* NFS4ERR_BAD_STATEID */
-	uint64_t resize_in;	    /* the slot table gets another size */
-	uint64_t busy_in;	    /* SEQUENCE gets NFS4ERR_DELAY */
-	bool closes_apart;	    /* CLOSE does not take the current stateid */
-	uint32_t lease;		    /* seconds; 0: 90 */
+	bool closes_apart; /* CLOSE does not take the current stateid */
+	uint32_t lease;	   /* seconds; 0: 90 */
 	struct clients_terms clients;
 };
 
 struct server_terms {
+	uint64_t eager_in; /* an UNSTABLE write in so many is durable at once; 0: none is */
+	struct server4_terms nfs4;
+	struct contexts_terms gss;
+};
+
+/* What fails, or is slow: each is one in so many calls; 0: it never happens. */
+struct server_fails {
 	uint64_t crash_in;	/* it restarts after that call */
 	uint64_t lose_call_in;	/* the call is not carried out, and not answered */
 	uint64_t lose_reply_in; /* it is carried out, and not answered */
 	uint64_t delay_in;	/* NFS3ERR_JUKEBOX */
 	uint64_t short_in;	/* a READ or WRITE moves a part */
 	uint64_t full_in;	/* a WRITE gets NFS3ERR_NOSPC */
-	uint64_t eager_in;	/* an UNSTABLE write is durable at once */
 	uint64_t fragments;	/* bytes of a reply's fragments, at most; 0: it is one */
 	uint64_t service;	/* nanoseconds until the reply leaves, at most */
 	uint64_t down;		/* nanoseconds that a restart takes, at most */
-	struct server4_terms nfs4;
-	struct contexts_terms gss;
+
+	/* NFSv4.1's */
+	uint64_t forget_session_in; /* NFS4ERR_BADSESSION */
+	uint64_t forget_client_in;  /* a client ID has expired, with its opens */
+	uint64_t forget_open_in;    /* NFS4ERR_BAD_STATEID */
+	uint64_t resize_in;	    /* the slot table gets another size */
+	uint64_t busy_in;	    /* SEQUENCE gets NFS4ERR_DELAY */
+
+	/* Kerberos's */
+	uint64_t forget_context_in;
+	uint64_t change_in;   /* a byte of a reply is another when it arrives */
+	uint64_t overtake_in; /* a call waits for its thread ten times as long as others */
 };
 
 struct server {
-	struct server_terms terms; /* may be set at any time */
+	struct server_terms terms;
+	struct server_fails fails; /* may be set at any time */
 	bool up;
 	uint64_t verifier; /* of this incarnation */
 	uint32_t
@@ -67,7 +79,7 @@ void server_received(struct link_end *end, const uint8_t *bytes, size_t length);
 /* The connection is gone, and `end` with it. */
 void server_gone(struct link_end *end);
 
-/* `clients`: nclients=, or 0. */
+/* Nothing fails at first. `clients`: nclients=, or 0. */
 void server_begin(const struct server_terms *terms, uint32_t clients);
 /* Before anything is written: there are so many files, of `size` bytes each; 0: what they have room
  * for. */

@@ -105,6 +105,14 @@ bool world_chance(uint64_t one_in)
 	return one_in && !world_random(one_in);
 }
 
+bool world_fails(enum failure failure, uint64_t one_in)
+{
+	bool fails = world_chance(one_in);
+
+	world.failures[failure] += fails;
+	return fails;
+}
+
 /* --- events --- */
 
 void world_plan(uint64_t after, void (*what)(void *), void (*forget)(void *), void *context)

@@ -66,6 +66,9 @@ uint64_t world_apart(uint64_t range);
 /* True once in so many times; 0: never. */
 bool world_chance(uint64_t one_in);
 
+/* The same of a failure, which counts. */
+bool world_fails(enum failure failure, uint64_t one_in);
+
 /* Plans an event `after` nanoseconds from now. */
 void world_plan(uint64_t after, void (*what)(void *), void (*forget)(void *), void *context);
 
