@@ -322,7 +322,7 @@ static void ended(uint32_t number, const struct io_u *io_u)
 static void settle_file(uint32_t file)
 {
 	enum { TRIES = 200 };
-	struct io_u *io_u = job_io(0);
+	struct io_u *io_u = &sim_job.ios[0].io_u;
 
 	for (int i = 0; i < TRIES && !*world.violation; i++) {
 		choose_sync(&data.ios[0], io_u, file);

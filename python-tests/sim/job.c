@@ -1,376 +1,62 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "job.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "fio/job_terms.h"
+#include "client/client.h"
 #include "fio/job.h"
-#include "fio/job_log.h"
-#include "nfs/entries.h"
-#include "nfs/meta.h"
-#include "nfs/meta_io.h"
-#include "nfs/names.h"
-#include "nfs/path_client.h"
-#include "nfs/version.h"
+#include "group/connection.h"
+#include "network.h"
 #include "security.h"
 #include "server.h"
 #include "wire/rpcsec_gss.h"
 #include "world.h"
 
-static const uint64_t TICK = 100 * MSEC;
-
 struct sim_job sim_job;
 
-/* An I/O as fio has it. */
-static struct {
-	struct io_u io_u;
-	bool busy;
-	uint64_t begun;
-	/* When the oldest I/O began that this one waits for, or it itself; and the losses of
-	 * connections before that. */
-	uint64_t waits_since;
-	uint64_t losses;
-} ios[DEPTH_MAX];
+/*
+ * --- how long its terms let a call wait: nfs(5)'s rules, stated apart from the engine's timers.h;
+ * upper bounds, in nanoseconds ---
+ */
 
-static struct path *paths[PATHS_MAX];
-static char file_names[SERVER_FILES_MAX][8] = {"file", "file1", "file2", "file3"};
-static struct fio_file files[SERVER_FILES_MAX];
+/* A call that was asked to come later, by NFS3ERR_JUKEBOX or NFS4ERR_DELAY, waits no longer. */
+static const uint64_t LIMIT_DELAY = 5 * SEC;
+/* The same, where all calls wait for it. */
+static const uint64_t LIMIT_SETUP_DELAY = SEC;
 
-struct io_u *job_io(uint32_t number)
+/* Until a connection is there again, and a session: the terms do not say it. */
+static const uint64_t LIMIT_CONNECT = 10 * SEC;
+
+/* "retrans": a soft call fails when timeo, and as much again for each retransmission, is over. */
+static uint64_t limit_soft(void)
 {
-	return &ios[number].io_u;
+	const struct rpc_timing *timing = &sim_job.terms.timing;
+
+	return timing->timeo * (timing->retrans + 1);
 }
 
-const char *job_file(uint32_t number)
+/*
+ * "timeo": each copy of a call is waited for by timeo longer than the one before it, at most 600 s.
+ * The wait for the latest copy of a call that has had no answer for `unanswered`, while connections
+ * were lost so often: each of them may have cost a copy.
+ */
+static uint64_t limit_copy(uint64_t unanswered, uint64_t losses)
 {
-	return file_names[number];
-}
+	static const uint64_t longest = 600 * SEC;
+	uint64_t timeo = sim_job.terms.timing.timeo, wait = timeo, passed = 0;
 
-void job_set_file(struct io_u *io_u, uint32_t file)
-{
-	files[file].file_name = file_names[file];
-	files[file].fileno = (int)file;
-	io_u->file = &files[file];
-}
-
-/* --- the engine's job, as its job_open() makes it --- */
-
-static uint32_t count_conns(const struct job_terms *terms)
-{
-	return terms->clients ?: terms->path_count * terms->per_path;
-}
-
-static struct spread spread(const struct job_terms *terms)
-{
-	return (struct spread){
-		.policy = (enum spread_policy)world_random(SPREAD_STRIPE + 1),
-		.step = 1,
-		.count = count_conns(terms),
-		.stripe_size = PIECE_MIN + world_random(2 * IO_MAX),
-		.load = sim_job.engine.load,
-	};
-}
-
-static void fill_td(struct thread_data *td, const struct job_terms *terms)
-{
-	static struct terms options;
-
-	if (!terms->nfs4)
-		world_random(2); /* seeds that are kept count it */
-	td->error = td->first_error = 0;
-	td->terminate = false;
-	td->eo = &options;
-	td->o.iodepth = terms->depth;
-	td->o.nr_files = terms->files;
-	td->o.disable_clat = td->o.disable_slat = td->o.disable_bw = 1;
-	td->io_ops_data = &sim_job.engine;
-}
-
-static void allocate(struct job *job, uint32_t depth, uint32_t count)
-{
-	job->ios = calloc(count, sizeof(*job->ios));
-	job->commit_ios = calloc(count, sizeof(*job->commit_ios));
-	job->metas = calloc(count, sizeof(*job->metas));
-	job->requests = calloc(depth + 1, sizeof(*job->requests));
-	job->writes = calloc(SERVER_FILES_MAX, sizeof(*job->writes));
-	job->fresh = calloc(depth, sizeof(*job->fresh));
-	job->done = calloc(depth, sizeof(*job->done));
-	job->done_size = depth;
-	for (int op = 0; op < IO_OPS; op++)
-		TAILQ_INIT(&job->pending[op]);
-	TAILQ_INIT(&job->syncs);
-	TAILQ_INIT(&job->shared);
-	TAILQ_INIT(&job->idle);
-	for (uint32_t i = 0; i < count; i++) {
-		job->ios[i].commit = &job->commit_ios[i];
-		job->ios[i].meta = &job->metas[i];
-		TAILQ_INSERT_TAIL(&job->idle, &job->ios[i], link);
+	while (passed + wait <= unanswered && wait < longest) {
+		passed += wait;
+		wait += timeo;
 	}
-}
-
-static void free_engine(struct job *job)
-{
-	hold_free(&job->hold);
-	spread_load_free(job->load);
-	free(job->ios);
-	free(job->commit_ios);
-	free(job->metas);
-	free(job->requests);
-	free(job->writes);
-	free(job->fresh);
-	free(job->done);
-}
-
-static void fill_engine(const struct job_terms *terms)
-{
-	static struct meta_job meta; /* metadata.c has what it is for */
-	struct job *job = &sim_job.engine;
-	/* Pieces wait for each other where there are fewer. */
-	uint32_t pieces = terms->punctual || terms->scenario ? JOB_PIECES_MAX : 2;
-	uint32_t count = terms->depth * pieces + terms->path_count;
-
-	*job = (struct job){
-		.td = &sim_job.td,
-		.used = paths,
-		.stable = IO_UNSTABLE,
-		.discard_min = terms->discards ? 1 : UINT32_MAX,
-	};
-	job->meta = terms->metadata ? &meta : NULL;
-	allocate(job, terms->depth, count);
-	job->group.job = (struct conn_job){
-		.io_count = count,
-		.file_count = terms->files,
-		.clients = terms->clients,
-		.client_depth = terms->client_depth,
-		.clock.read = world.clock.read,
-		.writes = true,
-		.failover = terms->failover,
-		.log = job_log,
-	};
-	job->group.path_count = terms->path_count;
-	job->load = spread_load_new(count_conns(terms));
-	for (enum io_op op = IO_READ; op <= IO_WRITE; op++) {
-		job->spread[op] = spread(terms);
-		job->io_max[op] = PIECE_MIN + (uint32_t)world_random(2 * IO_MAX);
-	}
-	job->one_spread =
-		terms->clients && job->spread[IO_READ].policy == job->spread[IO_WRITE].policy;
-	job->fresh_max = 1 + (uint32_t)world_random(terms->depth);
-	if (terms->hold && !hold_init(&job->hold, terms->hold))
-		job->group.job.hold = &job->hold;
-	else if (!terms->metadata && !world_random(4))
-		job->stable = IO_FILE_SYNC;
-	if (terms->scenario)
-		scenario_fill_job(job, terms->scenario);
-}
-
-/* An OPEN of a name may stay, where what follows it in its compound was put off (metadata). */
-static bool leaves_nothing(const struct job_terms *terms)
-{
-	return terms->clients && !terms->metadata && !terms->scenario;
-}
-
-/* --- its paths, one for each address, and what the workload has of them --- */
-
-static void *nfs4_state; /* of all paths */
-
-static bool never_stops(void)
-{
-	return false;
-}
-
-static enum path_sec sec_of(const struct job_terms *terms)
-{
-	static const enum path_sec secs[] = {
-		[GSS_SERVICE_NONE] = SEC_KRB5,
-		[GSS_SERVICE_INTEGRITY] = SEC_KRB5I,
-		[GSS_SERVICE_PRIVACY] = SEC_KRB5P,
-	};
-
-	return terms->service ? secs[terms->service] : SEC_SYS;
-}
-
-static struct path *new_path(uint32_t number, const struct job_terms *terms)
-{
-	struct path *path = calloc(1, sizeof(*path));
-	struct sockaddr_in *remote = (void *)&path->config.remote;
-	char label[16];
-
-	snprintf(label, sizeof(label), "path %u", number);
-	path->config.label = strdup(label);
-	path->config.export = strdup("/");
-	path->config.nfs_port = 1 + number;
-	path->config.timing = terms->timing;
-	path->config.setup_time = 10 * SEC;
-	path->config.terms.version = terms->nfs4;
-	path->config.terms.trunking = terms->trunks;
-	path->config.terms.security = sec_of(terms);
-	path->config.terms.client_name = terms->clients ? strdup("%d") : NULL;
-	path->config.rsize = path->config.wsize = 64 << 10;
-	path->config.remote_length = sizeof(*remote);
-	remote->sin_family = AF_INET;
-	path->job = (struct path_job){
-		.file_count = terms->files,
-		.failover = terms->failover,
-		.clients = terms->clients,
-		.stop = never_stops,
-		.log = job_log,
-		.state = &nfs4_state,
-		.clock = world.clock.read,
-	};
-	path->version = terms->nfs4 ? &nfs_version_4 : &nfs_version_3;
-	path->directory = -1;
-	path->files = calloc(terms->files, sizeof(*path->files));
-	for (uint32_t i = 0; i < terms->files; i++)
-		path->files[i].name = strdup(job_file(i));
-	return path;
-}
-
-/* NFSv3's names are not simulated: the handle is known. */
-static int open_file(struct path *path, uint32_t number)
-{
-	struct path_file *file = &path->files[number];
-	struct nfs_handle *handle;
-
-	if (path->version == &nfs_version_3) {
-		handle = file->state = malloc(sizeof(*handle));
-		*handle = (struct nfs_handle){.length = 4, .bytes = SERVER_HANDLE};
-		handle->bytes[3] += number;
-		return 0;
-	}
-	return path->version->open_file(path->names, number, file->name, true, &file->state);
-}
-
-/* In the engine's place, for group_open_file(): paths have all files open. */
-int __wrap_path_open_file(struct path *path, uint32_t number, const char *name, bool writes)
-{
-	return 0;
-}
-
-/* NFSv3's is known, as the file is. */
-static int find_directory(void *context, const char *name, bool make, struct nfs_handle *found)
-{
-	struct path *path = context;
-
-	if (path->version != &nfs_version_3)
-		return names_directory(path->names, name, make, found);
-	*found = (struct nfs_handle){.length = 3, .bytes = "dir"};
-	return 0;
-}
-
-/* The directory, which the workload metadata.c works on. */
-static int open_directory(struct path *path)
-{
-	const struct entries_terms terms = {
-		.count = NAMESPACE_ENTRIES, .per_directory = 1, .run = 1};
-
-	return entries_open(&path->files[0].entries, &terms, path->version->handle_max, "dir",
-			    find_directory, path);
-}
-
-static int open_path(struct path *path, const struct job_terms *terms)
-{
-	int error = 0;
-
-	if (path->version != &nfs_version_3)
-		error = path->version->open_names(&path->names, path);
-	if (error)
-		return error;
-	if (terms->metadata)
-		return open_directory(path);
-	for (uint32_t i = 0; i < terms->files && !error; i++)
-		error = open_file(path, i);
-	return error;
-}
-
-/* While nothing fails; false: one does not open. All are closed in either case. */
-static bool open_paths(const struct job_terms *terms)
-{
-	int error = 0;
-
-	nfs4_state = NULL;
-	for (uint32_t i = 0; i < terms->path_count; i++)
-		paths[i] = new_path(i, terms);
-	for (uint32_t i = 0; !error && i < terms->path_count; i++)
-		error = open_path(paths[i], terms);
-	return !error;
-}
-
-/* --- all of it --- */
-
-/* Each client of a job that is many opens the job's files, and closes them. */
-static bool open_for_clients(struct group *group)
-{
-	bool opens = true;
-
-	for (uint32_t i = 0; opens && group->job.clients && i < sim_job.terms.files; i++)
-		opens = !group_open_file(group, i, job_file(i));
-	return opens;
-}
-
-static void close_for_clients(const struct group *group)
-{
-	for (uint32_t i = 0; group->conns && i < group->job.clients; i++)
-		for (uint32_t file = 0; file < sim_job.terms.files; file++)
-			group->conns[i]->ops->close_file(group->conns[i], file);
-}
-
-/* While the clock creeps: each of many clients reads it. */
-static uint64_t moment_of(const struct job_terms *terms)
-{
-	return MSEC / (terms->clients ?: 1);
-}
-
-bool job_set_up(const struct server_terms *server_terms)
-{
-	const struct job_terms *terms = &sim_job.terms;
-	struct group *group = &sim_job.engine.group;
-	bool opens;
-
-	memset(ios, 0, sizeof(ios));
-	sim_job.tick = TICK;
-	network_begin();
-	server_begin(server_terms, terms->clients);
-	server_divide(terms->files, terms->scenario ? terms->scenario->size : 0);
-	fill_td(&sim_job.td, terms);
-	fill_engine(terms);
-	world.creeps = true;
-	opens = open_paths(terms);
-	world.moment = moment_of(terms);
-	opens = opens &&
-		!group_open(group, paths, terms->path_count, terms->per_path, never_stops) &&
-		open_for_clients(group);
-	world.moment = MSEC;
-	if (opens && group->job.alive != group->job.conn_count)
-		world_violated("a path whose server is well is given up before it is connected");
-	for (uint32_t i = 0; i < terms->path_count; i++) {
-		if (terms->clients)
-			path_rest(paths[i]);
-		paths[i]->at_work = true;
-	}
-	world.creeps = false;
-	return opens;
-}
-
-void job_tear_down(void)
-{
-	world.creeps = true;
-	world.moment = moment_of(&sim_job.terms);
-	close_for_clients(&sim_job.engine.group);
-	group_close(&sim_job.engine.group);
-	for (uint32_t i = 0; i < sim_job.terms.path_count; i++)
-		path_close(paths[i]);
-	world.creeps = false;
-	if (leaves_nothing(&sim_job.terms) && *server4_keeps())
-		world_violated("the server keeps %s of a job that has ended", server4_keeps());
-	free_engine(&sim_job.engine);
-	security_end();
-	world_end();
-	if (!network_end())
-		world_violated("a connection was never closed");
+	/* A connection is left after timeo where its session or context is not made: one more copy
+	 * each time. And over NFSv4.1's a call is sent once, until the other limit ends that. */
+	if (sim_job.terms.nfs4 || sim_job.terms.service)
+		wait = unanswered + timeo;
+	if (sim_job.terms.nfs4 && wait < limit_soft())
+		wait = limit_soft();
+	wait += losses * timeo;
+	return wait < longest ? wait : longest;
 }
 
 /* --- I/Os --- */
@@ -384,26 +70,27 @@ static uint64_t losses(void)
  * clients sends so many I/Os at once: further ones wait for these. */
 static void note_waits(uint32_t number)
 {
-	bool syncs = ddir_sync(ios[number].io_u.ddir), waits = syncs || sim_job.terms.clients;
+	bool syncs = ddir_sync(sim_job.ios[number].io_u.ddir),
+	     waits = syncs || sim_job.terms.clients;
 
-	ios[number].waits_since = world.clock.now;
-	ios[number].losses = losses();
+	sim_job.ios[number].waits_since = world.clock.now;
+	sim_job.ios[number].losses = losses();
 	for (uint32_t i = 0; i < sim_job.terms.depth && waits; i++) {
-		uint64_t since = syncs ? ios[i].waits_since : ios[i].begun;
+		uint64_t since = syncs ? sim_job.ios[i].waits_since : sim_job.ios[i].begun;
 
-		if (!ios[i].busy || since >= ios[number].waits_since)
+		if (!sim_job.ios[i].busy || since >= sim_job.ios[number].waits_since)
 			continue;
-		ios[number].waits_since = since;
-		ios[number].losses = ios[i].losses;
+		sim_job.ios[number].waits_since = since;
+		sim_job.ios[number].losses = sim_job.ios[i].losses;
 	}
 }
 
 void job_begin(uint32_t number)
 {
-	struct io_u *io_u = job_io(number);
+	struct io_u *io_u = &sim_job.ios[number].io_u;
 
-	ios[number].busy = true;
-	ios[number].begun = world.clock.now;
+	sim_job.ios[number].busy = true;
+	sim_job.ios[number].begun = world.clock.now;
 	note_waits(number);
 	io_u->index = number;
 	io_u->error = 0;
@@ -417,9 +104,10 @@ void job_begin_any(void)
 {
 	uint32_t number = 0;
 
-	while (number < sim_job.terms.depth && ios[number].busy)
+	while (number < sim_job.terms.depth && sim_job.ios[number].busy)
 		number++;
-	if (number < sim_job.terms.depth && sim_job.workload->choose(number, job_io(number)))
+	if (number < sim_job.terms.depth &&
+	    sim_job.workload->choose(number, &sim_job.ios[number].io_u))
 		job_begin(number);
 }
 
@@ -428,7 +116,7 @@ uint32_t job_outstanding(void)
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < sim_job.terms.depth; i++)
-		count += ios[i].busy;
+		count += sim_job.ios[i].busy;
 	return count;
 }
 
@@ -451,13 +139,13 @@ static void take_one(struct io_u *io_u)
 {
 	uint32_t number = io_u->index;
 
-	if (!ios[number].busy) {
+	if (!sim_job.ios[number].busy) {
 		world_violated("an I/O has completed twice");
 		return;
 	}
-	ios[number].busy = false;
+	sim_job.ios[number].busy = false;
 	sim_job.ended++;
-	check_time(ios[number].begun, io_u);
+	check_time(sim_job.ios[number].begun, io_u);
 	sim_job.workload->ended(number, io_u);
 }
 
@@ -486,9 +174,9 @@ void job_step(void)
 /* What an I/O may take from when all has healed, or it began. */
 static uint64_t most_after(uint32_t number)
 {
-	uint64_t since = ios[number].waits_since, healed = sim_job.healed_at;
+	uint64_t since = sim_job.ios[number].waits_since, healed = sim_job.healed_at;
 	uint64_t unanswered = healed > since ? healed - since : 0;
-	uint64_t wait = limit_copy(unanswered, losses() - ios[number].losses);
+	uint64_t wait = limit_copy(unanswered, losses() - sim_job.ios[number].losses);
 
 	return wait + limit_copy(0, 0) + LIMIT_DELAY + LIMIT_CONNECT;
 }
@@ -496,11 +184,12 @@ static uint64_t most_after(uint32_t number)
 static void check_alive(void)
 {
 	for (uint32_t i = 0; i < sim_job.terms.depth; i++) {
-		uint64_t since = max_of(ios[i].begun, sim_job.healed_at);
+		uint64_t since = max_of(sim_job.ios[i].begun, sim_job.healed_at);
 
-		if (ios[i].busy && world.clock.now > since + most_after(i))
+		if (sim_job.ios[i].busy && world.clock.now > since + most_after(i))
 			world_violated("a %s has not ended within %.1f s after all has healed",
-				       io_ddir_name(ios[i].io_u.ddir), (double)most_after(i) / SEC);
+				       io_ddir_name(sim_job.ios[i].io_u.ddir),
+				       (double)most_after(i) / SEC);
 	}
 }
 
@@ -521,13 +210,264 @@ void job_heal(void)
 	kdc_heal();
 }
 
-void job_set_timeo(uint64_t timeo)
+static void set_timeo(uint64_t timeo)
 {
 	sim_job.terms.timing.timeo = timeo;
-	sim_job.tick = max_of(TICK, timeo / 50);
+	sim_job.tick = max_of(JOB_TICK, timeo / 50);
 	for (uint32_t i = 0; i < sim_job.terms.path_count; i++)
-		paths[i]->config.timing.timeo = timeo;
+		sim_job.engine.used[i]->config.timing.timeo = timeo;
 }
+
+/*
+ * --- the clients of a job that is many: whatever has failed, each is there again once all has
+ * healed, and was served where it had I/O, or its errors are told of. Where there are none, these
+ * do nothing ---
+ */
+
+static const struct rpc_client *clients[SERVER_CLIENTS_MAX]; /* those that there are, by number */
+
+void job_note_client(uint32_t own, const struct rpc_client *rpc)
+{
+	clients[own - 1] = rpc;
+}
+
+/* All is lost: a client whose connection is says so, and what to do. */
+static void check_causes(void)
+{
+	const struct group *group = &sim_job.engine.group;
+
+	for (uint32_t i = 0; i < group->job.clients; i++) {
+		const struct conn *conn = group->conns[i];
+		char why[CONN_TROUBLE] = "";
+
+		conn->ops->trouble(conn, why);
+		if (!clients[i]->link.up && strncmp(why, "connection lost (", 17) != 0 &&
+		    strncmp(why, "refused (", 9) != 0)
+			world_violated("client %u is lost, and told of as: %s", 1 + i, why);
+	}
+}
+
+/* It can send I/O at once, and waits for nothing. */
+static bool is_there(const struct rpc_client *rpc)
+{
+	return rpc->prepared && !rpc->setup && TAILQ_EMPTY(&rpc->sent) &&
+	       TAILQ_EMPTY(&rpc->waiting) && TAILQ_EMPTY(&rpc->delayed);
+}
+
+static bool are_there(void)
+{
+	for (uint32_t i = 0; i < sim_job.terms.clients; i++)
+		if (!is_there(clients[i]))
+			return false;
+	return true;
+}
+
+/* What the end of a run tells of the client, by these counters (stats/clients.h). */
+static void check_told(const struct conn *conn)
+{
+	const struct counters *counters = &conn->counters;
+	uint64_t served = counters->read_ops + counters->write_ops + counters->meta_ops;
+	uint32_t moves = server.moves[1 + conn->number];
+
+	if (moves && !served && !counters->errors)
+		world_violated("client %u, of %u calls, is told of as one without I/O",
+			       1 + conn->number, moves);
+	if (!counters->outages.up || (!counters->errors && !outages_over(&counters->outages)))
+		world_violated("client %u is there, and told of as lost", 1 + conn->number);
+}
+
+/* All has healed, and no I/O is left: goes on until each client is there. */
+static void return_clients(void)
+{
+	/* A call that nobody waits for, such as a renewal, may be sent again after 600 s. */
+	uint64_t until = world.clock.now + 600 * SEC + LIMIT_CONNECT;
+	bool aborted = sim_job.td.terminate;
+
+	sim_job.td.terminate = false;
+	while (!are_there() && !*world.violation) {
+		job_step();
+		if (world.clock.now > until)
+			world_violated("a client is not there, though all has healed");
+	}
+	for (uint32_t i = 0; i < sim_job.terms.clients && !aborted; i++)
+		check_told(sim_job.engine.group.conns[i]);
+}
+
+/* --- what goes on --- */
+
+static void begin_all(void)
+{
+	for (uint32_t i = 0; i < sim_job.terms.depth; i++)
+		job_begin_any();
+}
+
+static void pass(uint64_t time)
+{
+	uint64_t until = world.clock.now + time;
+
+	while (world.clock.now < until && job_outstanding() && !*world.violation)
+		job_step();
+}
+
+/* --- what never comes back --- */
+
+static void lose_for_good(void)
+{
+	switch (world_apart(3)) {
+	case 0: server.fails.lose_call_in = 1; break; /* connects, and does not answer */
+	case 1: network_listen(false); break;
+	default:
+		for (uint32_t i = 0; i < sim_job.terms.path_count; i++)
+			network_cut(i, true);
+	}
+}
+
+/*
+ * Each call has its time. An I/O may take several in turn: a sync the COMMITs behind its writes, a
+ * WRITE that waits for room the COMMIT before it, names a LOOKUP, and segments may wait for others.
+ */
+static uint64_t soft_limit(void)
+{
+	const struct job_terms *terms = &sim_job.terms;
+	uint64_t turns = terms->punctual ? 2 : 3 + JOB_PIECES_MAX / 2;
+
+	if (terms->failover) /* each path may be the last */
+		turns *= terms->path_count;
+	if (terms->clients) /* one may have all of them, of which some wait for the others */
+		turns += terms->depth * JOB_PIECES_MAX / terms->client_depth;
+	return turns * (limit_soft() + LIMIT_CONNECT);
+}
+
+/* soft: all fail in their time. hard: none ends until the job is told to. */
+static void gone(void)
+{
+	uint64_t since;
+
+	world_tell("ending: all is lost for good");
+	lose_for_good();
+	begin_all();
+	if (sim_job.terms.soft) {
+		pass(soft_limit());
+		check_causes();
+		if (job_outstanding())
+			world_violated("%u soft I/Os wait for what never comes back",
+				       job_outstanding());
+		return;
+	}
+	pass(2 * limit_soft() + LIMIT_CONNECT);
+	check_causes();
+	sim_job.td.terminate = true;
+	world.creeps = true; /* the engine waits by itself */
+	since = world.clock.now;
+	while (job_outstanding() && !*world.violation) {
+		job_step();
+		if (world.clock.now > since + SEC)
+			world_violated("%u I/Os go on when the job is told to end",
+				       job_outstanding());
+	}
+	world.creeps = false;
+}
+
+/*
+ * One path is left, to which all goes: nothing fails, even where calls are soft. A dead path shows
+ * by some seconds of silence.
+ */
+static void one_is_left(void)
+{
+	const bool soft = sim_job.terms.soft;
+
+	if (sim_job.engine.replay.broken) /* the job has failed: it writes no more */
+		return;
+	world_tell("ending: one path is left");
+	for (uint32_t i = 1; i < sim_job.terms.path_count; i++)
+		network_cut(i, true);
+	sim_job.terms.soft = false; /* the workload's: an I/O that fails is a violation */
+	begin_all();
+	pass(3 * LIMIT_CONNECT);
+	if (job_outstanding())
+		world_violated("%u I/Os wait for paths that are dead", job_outstanding());
+	sim_job.terms.soft = soft;
+}
+
+/* --- what comes back --- */
+
+/* Calls go out when they are due: no call falls behind a window. */
+static bool is_plain(void)
+{
+	const struct job_terms *terms = &sim_job.terms;
+
+	return !terms->service && !terms->failover;
+}
+
+/* All is well again: what is outstanding ends within `most`, if the job is plain. */
+static void come_back(uint64_t most)
+{
+	uint64_t until = world.clock.now + most + 2 * sim_job.tick + SEC;
+
+	job_heal();
+	if (is_plain()) {
+		pass(until - world.clock.now);
+		if (job_outstanding() && world.clock.now >= until)
+			world_violated("%u I/Os have not ended within %.1f s after all has healed",
+				       job_outstanding(), (double)most / SEC);
+	}
+	job_finish();
+}
+
+/*
+ * Nothing is answered, for up to twenty times timeo, up to 600 s each. Each call then waits for
+ * the answer to its latest copy; calls after it, if there are any, are answered at once.
+ */
+static void away(void)
+{
+	const struct job_terms *terms = &sim_job.terms;
+	uint64_t since = world.clock.now;
+
+	world_tell("ending: a long silence");
+	/* set-up forgives such steps of time, and clients take none */
+	if (is_plain() && !terms->nfs4 && !terms->clients && world_apart(2))
+		set_timeo((1 + world_apart(600)) * SEC);
+	server.fails.lose_call_in = 1;
+	begin_all();
+	pass(world_apart(20 * terms->timing.timeo));
+	come_back(limit_copy(world.clock.now - since, 0) +
+		  (terms->nfs4 || terms->clients ? LIMIT_CONNECT : 0));
+}
+
+/*
+ * Asked to come later for so long that the waits have grown: each I/O, or the OPEN that all of them
+ * wait for, as the server has forgotten the client.
+ */
+static void put_off(void)
+{
+	const struct job_terms *terms = &sim_job.terms;
+	bool setup = terms->nfs4 && !terms->metadata && world_apart(2);
+
+	world_tell("ending: the server asks to wait%s", setup ? ", before I/O" : "");
+	if (setup)
+		clients_forget(&server_clients);
+	server.fails.delay_in = 1;
+	sim_job.terms.punctual = false; /* soft: to be asked to wait is no silence */
+	begin_all();
+	pass(20 * SEC + world_apart(40 * SEC));
+	come_back(setup ? LIMIT_SETUP_DELAY : LIMIT_DELAY);
+}
+
+/* One job in some ends so. All is healed afterwards. */
+static void run_ending(void)
+{
+	static void (*const endings[])(void) = {gone, away, away, put_off, one_is_left};
+	uint64_t ending;
+
+	if (*world.violation || world_apart(4))
+		return;
+	ending = world_apart(ARRAY_SIZE(endings) - !sim_job.terms.failover);
+	sim_job.healed_at = 0;
+	endings[ending]();
+	job_heal();
+}
+
+/* --- a seed's job --- */
 
 /* An address is out of reach for a while, now and then. */
 static void cut_one(void *context)
@@ -562,8 +502,8 @@ static void run_ios(uint32_t count, uint64_t cut_in)
 	job_finish();
 	if (!*world.violation)
 		sim_job.workload->settle();
-	ending_run();
-	nclients_return();
+	run_ending();
+	return_clients();
 }
 
 static uint64_t rarely(uint64_t most)

@@ -45,6 +45,9 @@ struct job_terms {
 	const struct scenario *scenario; /* NULL: the job's terms are chosen by chance */
 };
 
+/* The longest step of time, unless timeo is long. */
+static const uint64_t JOB_TICK = 100 * MSEC;
+
 /* The one that there is. */
 struct sim_job {
 	struct job_terms terms;
@@ -54,6 +57,16 @@ struct sim_job {
 	uint64_t ended;	    /* I/Os */
 	uint64_t healed_at; /* 0: things fail */
 	uint64_t tick;	    /* the longest step of time */
+
+	/* Its I/Os as fio has them. */
+	struct {
+		struct io_u io_u;
+		bool busy;
+		uint64_t begun;
+		/* When the oldest I/O began that this one waits for, or it itself; and the losses
+		 * of connections before that. */
+		uint64_t waits_since, losses;
+	} ios[DEPTH_MAX];
 };
 extern struct sim_job sim_job;
 
@@ -79,54 +92,14 @@ void job_begin_any(void);
 
 /* Begins that idle I/O, whose io_u is set. */
 void job_begin(uint32_t number);
-struct io_u *job_io(uint32_t number);
-/* A file of the job by its number: its name, and the file of an I/O. */
-const char *job_file(uint32_t number);
+/* The I/O is of the file of that number. */
 void job_set_file(struct io_u *io_u, uint32_t file);
 
 /* From now on nothing fails. */
 void job_heal(void);
-/* The user is more patient from now on. */
-void job_set_timeo(uint64_t timeo);
 
 /* Goes on until no I/O is left: each ends as soon after all has healed as its calls may wait. */
 void job_finish(void);
 
-/* --- how long its terms let a call wait: nfs(5)'s rules, stated apart from the engine's timers.h;
- * upper bounds, in nanoseconds (endings.c) --- */
-
-/* "retrans": a soft call fails when timeo, and as much again for each retransmission, is over. */
-uint64_t limit_soft(void);
-
-/*
- * "timeo": each copy of a call is waited for by timeo longer than the one before it, at most 600 s.
- * The wait for the latest copy of a call that has had no answer for `unanswered`, while connections
- * were lost so often: each of them may have cost a copy.
- */
-uint64_t limit_copy(uint64_t unanswered, uint64_t losses);
-
-/* A call that was asked to come later, by NFS3ERR_JUKEBOX or NFS4ERR_DELAY, waits no longer. */
-static const uint64_t LIMIT_DELAY = 5 * SEC;
-/* The same, where all calls wait for it. */
-static const uint64_t LIMIT_SETUP_DELAY = SEC;
-
-/* Until a connection is there again, and a session: the terms do not say it. */
-static const uint64_t LIMIT_CONNECT = 10 * SEC;
-
-/* One job in some ends so. All is healed afterwards. */
-void ending_run(void);
-
-/*
- * --- the clients of a job that is many (nclients.c): whatever has failed, each is there again once
- * all has healed, and was served where it had I/O, or its errors are told of. Where there are none,
- * these do nothing ---
- */
-
-/* Client `own`, from 1: it begins, or (NULL) has ended. */
-void nclients_note(uint32_t own, const struct rpc_client *rpc);
-
-/* All is lost: a client whose connection is says so, and what to do. */
-void nclients_check_causes(void);
-
-/* All has healed, and no I/O is left: goes on until each client is there. */
-void nclients_return(void);
+/* Client `own` of a job that is many, from 1: it begins, or (NULL) has ended. */
+void job_note_client(uint32_t own, const struct rpc_client *rpc);

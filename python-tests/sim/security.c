@@ -415,7 +415,7 @@ int __wrap_path_credentials_open(struct rpc_client *rpc)
 	};
 
 	if (rpc->own)
-		nclients_note(rpc->own, rpc);
+		job_note_client(rpc->own, rpc);
 	if (!terms.service)
 		return __real_path_credentials_open(rpc);
 	mechanism = mechanism_new(rpc);
@@ -430,7 +430,7 @@ void __real_path_credentials_close(struct rpc_client *rpc);
 void __wrap_path_credentials_close(struct rpc_client *rpc)
 {
 	if (rpc->own)
-		nclients_note(rpc->own, NULL);
+		job_note_client(rpc->own, NULL);
 	if (find_mechanism(rpc->credentials))
 		rpcsec_gss_free(rpc->credentials);
 	else
