@@ -104,10 +104,9 @@ struct job {
 
 	struct open_loop *open; /* open_loop.h's; NULL: I/O is sent when fio asks for it */
 	struct meta_job *meta;	/* NULL: the job moves data */
-	struct latency
-		latency;  /* job_stats.c's: rx_timestamps=: of the whole job, set at its end */
-	uint64_t live_at; /* job_stats.c's: when live_file was last written */
-	bool live_failed; /* live_file could not be written: no more tries */
+	struct latency latency; /* rx_timestamps=: of all connections, once the job has ended */
+	uint64_t live_at;	/* job_stats.c's: when live_file was last written */
+	bool live_failed;	/* live_file could not be written: no more tries */
 
 	struct io_u **fresh; /* queued since the last flush: fresh_count of iodepth */
 	uint32_t fresh_count;
