@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "core/clients.h"
 #include "core/files.h"
+#include "core/nfs4.h"
 #include "nfs/nfs3.h"
 #include "util.h"
 

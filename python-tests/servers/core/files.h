@@ -105,21 +105,6 @@ static inline uint32_t get_name(struct xdr_in *in, struct name *name)
 	return name->bytes && name->length && name->length <= FILE_NAME_MAX ? 0 : STATUS_INVAL;
 }
 
-/* A set of attributes is a number, whose bit N is attribute N; those from 64 on are forgotten. */
-static inline uint64_t get_attributes(struct xdr_in *in)
-{
-	uint32_t words = xdr_get_u32(in);
-	uint64_t set = 0;
-
-	for (uint32_t i = 0; i < words && !in->bad; i++) {
-		uint64_t word = xdr_get_u32(in);
-
-		if (i < 2)
-			set |= word << 32 * i;
-	}
-	return set;
-}
-
 /* READDIR's cookie and verifier; the page that is behind them. */
 static inline uint32_t get_page(struct xdr_in *in, uint64_t directory, struct name_page *page)
 {
