@@ -35,6 +35,7 @@ struct front {
 	struct xdr_in call, in; /* from its xid on; its arguments, as far as they are not read */
 	struct xdr_out out;
 	struct arguments asked;
+	const struct cached *replayed;	/* the call has come again; or NULL */
 	struct scenario_call came;	/* what is under way: the call, or its operation */
 	struct scenario_call *logged;	/* it, or its last operation, or NULL */
 	struct scenario_fate fate;	/* of the message */
@@ -287,18 +288,18 @@ static void keep(const struct front *front)
 	memcpy(cache.replies[at].bytes, front->bytes, length);
 }
 
-static bool replay(struct front *front)
+static const struct cached *find_reply(const struct front *front)
 {
-	for (uint32_t i = 0; i < min_of(cache.count, (uint64_t)CACHED); i++) {
-		const struct cached *cached = &cache.replies[i];
+	for (uint32_t i = 0; i < min_of(cache.count, (uint64_t)CACHED); i++)
+		if (cache.xids[i] == front->rpc.xid && cache.replies[i].sum == front->sum)
+			return &cache.replies[i];
+	return NULL;
+}
 
-		if (cache.xids[i] != front->rpc.xid || cached->sum != front->sum)
-			continue;
-		memcpy(front->bytes, cached->bytes, cached->length);
-		front->out.at = front->bytes + cached->length;
-		return true;
-	}
-	return false;
+static void replay(struct front *front)
+{
+	memcpy(front->bytes, front->replayed->bytes, front->replayed->length);
+	front->out.at = front->bytes + front->replayed->length;
 }
 
 /* --- data (core/files.h) --- */
@@ -392,13 +393,12 @@ static bool moves_data(uint32_t procedure)
 	return procedure == NFS3_READ || procedure == NFS3_WRITE || procedure == NFS3_COMMIT;
 }
 
-static void decide(struct front *front, uint32_t number, struct xdr_in in, object_t file)
+static void decide(struct front *front)
 {
-	struct arguments *asked = &front->asked;
+	const struct arguments *asked = &front->asked;
 	struct scenario_call *call = &front->came;
 
-	read_arguments(asked, call->version, number, file, &in);
-	call->procedure = number;
+	call->procedure = asked->number;
 	call->file = namespace_file(asked->file);
 	call->offset = asked->offset;
 	call->count = asked->count;
@@ -417,40 +417,40 @@ static bool is_lost(const struct scenario_fate *fate)
 	return fate->unheard || fate->restarts;
 }
 
-static void decide3(struct front *front, struct xdr_in in)
+static uint32_t begin3(struct front *front)
 {
-	decide(front, front->rpc.procedure, in, NO_FILE);
+	const struct scenario_fate *fate = &front->fate;
+
+	decide(front);
 	front->fate = front->operation;
 	if (front->logged)
-		front->logged->status = front->fate.status;
-}
-
-static void serve3(struct nfs_call *call, uint32_t procedure)
-{
-	uint32_t status = call->front->fate.status;
-
-	if (!status && procedure != NFS3_NULL && !moves_data(procedure) && delays())
-		status = STATUS_DELAY;
-	if (status)
-		refuse_nfs3(procedure, call->out, status);
-	else if (!serve_nfs3(call, procedure))
-		abort(); /* no engine sends it */
+		front->logged->status = fate->status;
+	front->replayed = find_reply(front);
+	if (fate->unserved || is_lost(fate) || front->replayed)
+		return STATUS_DELAY; /* which is not sent */
+	if (!fate->status && front->asked.number != NFS3_NULL && !moves_data(front->asked.number) &&
+	    delays())
+		return STATUS_DELAY;
+	return fate->status;
 }
 
 /* The answer to a call of NFSv3: true where that is kept. */
 static bool answer3(struct nfs_call *call)
 {
 	struct front *front = call->front;
+	const struct xdr_out begin = front->out;
 
 	world_tell("server: xid %08x %s", front->rpc.xid,
 		   nfs3_procedure_name((enum nfs3_procedure)front->rpc.procedure));
-	decide3(front, *call->in);
+	if (!serve_nfs3(call, front->rpc.procedure))
+		abort(); /* no engine sends it */
 	if (front->fate.unserved) {
-		call->out->at -= sizeof(uint32_t);
-		xdr_put_u32(call->out, ACCEPT_PROG_UNAVAIL);
-	} else if (!is_lost(&front->fate) && !replay(front)) {
-		serve3(call, front->rpc.procedure);
-		return true;
+		front->out.at = begin.at - sizeof(uint32_t);
+		xdr_put_u32(&front->out, ACCEPT_PROG_UNAVAIL);
+	} else if (!is_lost(&front->fate)) {
+		if (!front->replayed)
+			return true;
+		replay(front);
 	}
 	call->in->at = call->in->end;
 	return false;
@@ -548,36 +548,29 @@ static bool is_delayed(enum nfs4_operation operation)
 	}
 }
 
-/* A READ or WRITE is by an open's stateid, which comes first. */
-static void judge_stateid(const struct front *front, const struct xdr_in *in)
+/* A READ or WRITE is by an open's stateid. */
+static void judge_stateid(const struct front *front)
 {
-	static const uint8_t special[NFS4_STATEID];
+	static const struct stateid special;
 
-	if (!memcmp(in->at, special, sizeof(special)))
+	if (!memcmp(&front->asked.stateid, &special, sizeof(special)))
 		world_violated("client %u sends no open's stateid", front->came.client);
 }
 
-/* A CREATE_SESSION has the number of the one before it: it gives the same session. */
-static void repeat_session(struct xdr_in *in)
-{
-	enum { SEQUENCE_AT = 8 + 3 }; /* its last byte, behind the client's ID */
-
-	--*(uint8_t *)(in->at + SEQUENCE_AT);
-}
-
-uint32_t front_begin(struct nfs_call *call, enum nfs4_operation operation, uint64_t file)
+static uint32_t begin4(struct nfs_call *call)
 {
 	struct front *front = call->front;
 	const struct scenario_fate *fate = &front->operation;
+	const enum nfs4_operation operation = (enum nfs4_operation)front->asked.number;
 
 	if (operation == NFS4_READ || operation == NFS4_WRITE)
-		judge_stateid(front, call->in);
-	decide(front, operation, *call->in, file);
+		judge_stateid(front);
+	decide(front);
 	/* What is about the message is the whole compound's. */
 	if (fate->unheard || fate->restarts || fate->mute || fate->delay || fate->end ||
 	    fate->fragment)
 		front->fate = *fate;
-	if (front->operation.unheard || front->operation.restarts) { /* nor has SEQUENCE come */
+	if (is_lost(fate)) { /* nor has SEQUENCE come */
 		if (front->taken)
 			*front->taken = front->before;
 		call->slot = NULL;
@@ -585,19 +578,26 @@ uint32_t front_begin(struct nfs_call *call, enum nfs4_operation operation, uint6
 		return NFS4ERR_DELAY; /* which is not sent */
 	}
 	world_tell("server:   %s", nfs4_operation_name(operation));
-	if (front->operation.repeats)
-		repeat_session(call->in);
-	if (!front->operation.status && is_delayed(operation))
+	if (fate->repeats) /* a CREATE_SESSION has the number of the one before: the same session */
+		front->asked.client_sequence--;
+	if (!fate->status && is_delayed(operation))
 		return NFS4ERR_DELAY;
-	return front->operation.status;
+	return fate->status;
 }
 
-uint32_t front_end(struct nfs_call *call, enum nfs4_operation operation, uint32_t status)
+uint32_t front_begin(struct nfs_call *call)
+{
+	return call->clients ? begin4(call) : begin3(call->front);
+}
+
+uint32_t front_end(struct nfs_call *call, uint32_t status)
 {
 	const struct front *front = call->front;
 
+	if (!call->clients)
+		return status;
 	if (!front->operation.status)
-		judge(call, operation, status);
+		judge(call, (enum nfs4_operation)front->asked.number, status);
 	if (front->logged)
 		front->logged->status = status;
 	if (status) {
@@ -626,7 +626,11 @@ static void answer_nfs(struct front *front)
 {
 	struct xdr_in *in = &front->in;
 	const struct limits limits = limits_now();
-	struct nfs_call call = {.front = front, .limits = &limits, .in = in, .out = &front->out};
+	struct nfs_call call = {.front = front,
+				.limits = &limits,
+				.in = in,
+				.asked = &front->asked,
+				.out = &front->out};
 	struct xdr_in results = {front->out.at, front->out.end, false};
 	bool keeps = false;
 

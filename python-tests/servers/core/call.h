@@ -9,7 +9,53 @@
  */
 #pragma once
 
+#include <stddef.h>
+
 #include "wire/xdr.h"
+
+/* nfsstat3, and nfsstat4 as well. */
+enum {
+	STATUS_NOENT = 2,
+	STATUS_EXIST = 17,
+	STATUS_INVAL = 22,
+	STATUS_NOSPC = 28,
+	STATUS_STALE = 70,
+	STATUS_NOTSUPP = 10004,
+	STATUS_DELAY = 10008,
+};
+
+struct name {
+	const char *bytes;
+	uint32_t length; /* 1 … FILE_NAME_MAX */
+};
+
+struct stateid {
+	uint32_t words[4]; /* its sequence number first */
+};
+
+/* What a procedure of NFSv3, or an operation of NFSv4.1, asks for, as far as fronts look at it. */
+struct arguments {
+	uint32_t number; /* the procedure's or operation's */
+	uint32_t status; /* what is wrong with them, or 0; STALE: their handle is no file's */
+	uint64_t file;	 /* by its handle, else the current one */
+	struct name name;
+	uint64_t offset; /* READDIR: the cookie */
+	uint32_t count;	 /* READDIR: the bytes of results that the caller takes */
+	uint32_t stable; /* enum io_stable */
+	uint32_t claim;	 /* OPEN: enum nfs4_claim */
+	uint64_t wanted; /* GETATTR: bit N is attribute N */
+
+	/* READ's, WRITE's and the like's; CREATE_SESSION's. */
+	struct stateid stateid;
+	uint64_t client;
+	uint32_t client_sequence;
+
+	/* SEQUENCE's, also for the operations behind it. */
+	uint64_t session; /* its number */
+	uint32_t sequence, slot, highest;
+};
+/* So much is 0 before each operation. */
+#define ARGUMENTS_EACH offsetof(struct arguments, stateid)
 
 struct front;	/* a front's own, for its functions */
 struct clients; /* clients.h */
@@ -37,9 +83,10 @@ struct nfs_call {
 	const struct limits *limits;
 	/* The arguments; in->bad: they go on past the bytes at hand, and nothing has happened. */
 	struct xdr_in *in;
-	struct xdr_out *out;  /* gets the results, all but READ's data */
-	const uint8_t *data;  /* what is to be sent behind these; the sink's is nowhere */
-	uint32_t data_length; /* without its pad */
+	struct arguments *asked; /* of the procedure or operation under way */
+	struct xdr_out *out;	 /* gets the results, all but READ's data */
+	const uint8_t *data;	 /* what is to be sent behind these; the sink's is nowhere */
+	uint32_t data_length;	 /* without its pad */
 
 	/* NFSv4.1's */
 	struct clients *clients;
@@ -47,6 +94,26 @@ struct nfs_call {
 	struct slot *slot;	      /* that carries the call, where replies are kept; or NULL */
 	uint64_t client;	      /* the same: the one whose session the call came over; or 0 */
 };
+
+/* Numbers one behind the other; 0 where there are fewer. */
+static inline void get_words(struct xdr_in *in, uint32_t *words, uint32_t count)
+{
+	memset(words, 0, count * sizeof(*words));
+	xdr_get_fixed(in, words, count * sizeof(*words));
+	for (uint32_t i = 0; i < count; i++)
+		words[i] = be32toh(words[i]);
+}
+
+static inline void put_words(struct xdr_out *out, const uint32_t *words, uint32_t count)
+{
+	uint8_t *room = xdr_room(out, count * sizeof(*words));
+
+	for (uint32_t i = 0; room && i < count; i++) {
+		uint32_t wire = htobe32(words[i]);
+
+		memcpy(room + i * sizeof(wire), &wire, sizeof(wire));
+	}
+}
 
 /* RPC's header (RFC 5531, 9). */
 enum accept_stat {
@@ -108,9 +175,6 @@ static inline void rpc_put_accepted(struct xdr_out *out, uint32_t xid, enum acce
 /* Serves a call of that procedure. False: there is none of that number, and nothing was written. */
 bool serve_nfs3(struct nfs_call *call, uint32_t procedure);
 
-/* The results of a procedure that was not carried out: why, and no attributes. */
-void refuse_nfs3(uint32_t procedure, struct xdr_out *out, uint32_t status);
-
 /*
  * --- NFSv4.1's one procedure (RFC 8881, 16.2; serve4.c), of minor versions 1 and 2: arguments
  * read, operations carried out in turn, results written ---
@@ -121,3 +185,24 @@ void refuse_nfs3(uint32_t procedure, struct xdr_out *out, uint32_t status);
 
 /* call->in: a COMPOUND's arguments, `whole` if to their end. */
 void serve_nfs4(struct nfs_call *call, bool whole);
+
+/* --- the fate of procedures and operations, which each front decides: it defines these --- */
+
+/* Before it is carried out, call->asked, which may be changed; not 0: it is not. */
+uint32_t front_begin(struct nfs_call *call);
+/* After it: the status that an operation has then, with results to match. */
+uint32_t front_end(struct nfs_call *call, uint32_t status);
+
+/*
+ * Once all arguments are read, but for a WRITE's data: 0, or why it is not carried out. `status`:
+ * what is wrong with them.
+ */
+static inline uint32_t admit(struct nfs_call *call, uint32_t status)
+{
+	struct arguments *asked = call->asked;
+
+	if (call->in->bad)
+		return STATUS_INVAL; /* which is not sent */
+	asked->status = asked->status ?: status;
+	return front_begin(call) ?: asked->status;
+}

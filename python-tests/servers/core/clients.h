@@ -139,6 +139,7 @@ struct session_id {
 struct channel {
 	uint32_t padding, request_max, response_max, kept_max, operations, slots;
 };
+enum { CHANNEL_WORDS = sizeof(struct channel) / sizeof(uint32_t) };
 uint32_t clients_create_session(struct nfs_call *call, uint64_t client, uint32_t sequence,
 				struct channel *channel, struct session_id *id);
 /* A CREATE_SESSION that fails, and uses up its sequence number all the same. */
@@ -155,14 +156,11 @@ struct sequence {
 	const uint8_t *kept;	/* the call has come again: these are its results; or NULL */
 	uint32_t kept_length;	/* bytes */
 };
-/* `in`: the arguments from its own on, to the call's end. */
+/* `in`: the call's arguments. */
 uint32_t clients_sequence(struct nfs_call *call, const struct xdr_in *in,
 			  struct sequence *sequence);
 uint32_t clients_reclaim_complete(struct nfs_call *call);
 
-struct stateid {
-	uint32_t words[4]; /* its sequence number first */
-};
 uint32_t clients_may_open(struct nfs_call *call, enum nfs4_claim claim);
 struct stateid clients_open(struct nfs_call *call, uint64_t file, uint32_t access,
 			    struct xdr_in owner);
@@ -172,13 +170,8 @@ uint32_t clients_use(struct nfs_call *call, uint64_t file, const struct stateid 
 /* DELEGRETURN, too. */
 uint32_t clients_close(struct nfs_call *call, uint64_t file, const struct stateid *stateid);
 
-/* --- the fate of operations, which each front decides: it defines these --- */
+/* --- a front's, beside those of call.h --- */
 
-/* Before an operation on `file`, the current one, whose arguments are next in the call; not 0: it
- * is not carried out. */
-uint32_t front_begin(struct nfs_call *call, enum nfs4_operation operation, uint64_t file);
-/* After it: the status that it has then, with results to match. */
-uint32_t front_end(struct nfs_call *call, enum nfs4_operation operation, uint32_t status);
 /* Where replies are kept, before a new call takes the slot; not 0: the slot does not count it. */
 uint32_t front_take_slot(struct nfs_call *call, struct session *session, struct slot *slot);
 /* Where clients are kept: the call names one, by its owner or ID, or uses what it has. */

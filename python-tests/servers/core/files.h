@@ -15,21 +15,7 @@
 #endif
 
 enum { FILE_NAME_MAX = 255 };
-enum {
-	STATUS_NOENT = 2,
-	STATUS_EXIST = 17,
-	STATUS_INVAL = 22,
-	STATUS_NOSPC = 28,
-	STATUS_STALE = 70,
-	STATUS_NOTSUPP = 10004,
-	STATUS_DELAY = 10008,
-};
 enum file_type { FILE_REGULAR = 1, FILE_DIRECTORY = 2, FILE_SYMLINK = 5 };
-
-struct name {
-	const char *bytes;
-	uint32_t length; /* 1 … FILE_NAME_MAX */
-};
 
 struct file_attributes {
 	enum file_type type;
@@ -51,30 +37,6 @@ FILES(uint32_t, files_make)
 FILES(uint32_t, files_remove)(uint64_t directory, struct name name);
 FILES(uint32_t, files_rename)(uint64_t from, struct name name, uint64_t to, struct name other);
 FILES(uint32_t, files_link)(uint64_t file, uint64_t directory, struct name name);
-
-/*
- * --- what a procedure of NFSv3, or an operation of NFSv4.1, asks for, as far as fronts look at it
- * (arguments.c) ---
- */
-
-struct arguments {
-	uint64_t file; /* by its handle, else the current one */
-	bool stale;    /* there is none of that handle */
-	struct name name;
-	uint64_t offset; /* READDIR: the cookie */
-	uint32_t count;	 /* READDIR: the bytes of results that the caller takes */
-	uint32_t stable; /* enum io_stable */
-	uint32_t claim;	 /* OPEN: enum nfs4_claim */
-	uint64_t wanted; /* GETATTR: bit N is attribute N */
-
-	/* SEQUENCE's, also for the operations behind it. */
-	uint64_t session; /* its number */
-	uint32_t sequence, slot, highest;
-};
-
-/* `file`: the current one, of NFSv4.1. in->bad: these are no arguments. */
-void read_arguments(struct arguments *arguments, uint32_t version, uint32_t number, uint64_t file,
-		    struct xdr_in *in);
 
 /* Names from number `first` on, as many as the front likes; its cookies may be odd. */
 enum { PAGE_NAMES = 16 };
@@ -106,14 +68,19 @@ static inline uint32_t get_name(struct xdr_in *in, struct name *name)
 }
 
 /* READDIR's cookie and verifier; the page that is behind them. */
-static inline uint32_t get_page(struct xdr_in *in, uint64_t directory, struct name_page *page)
+static inline struct name_page get_page(struct xdr_in *in, struct arguments *asked)
 {
-	uint64_t cookie = xdr_get_u64(in);
+	struct name_page page = {.step = 1};
 
-	page->cookie = cookie ? cookie + 1 : FIRST_COOKIE;
-	page->step = 1;
-	page->verifier = xdr_get_u64(in);
-	return in->bad ? 0 : files_list(directory, page->cookie - FIRST_COOKIE, page);
+	asked->offset = xdr_get_u64(in);
+	page.cookie = asked->offset ? asked->offset + 1 : FIRST_COOKIE;
+	page.verifier = xdr_get_u64(in);
+	return page;
+}
+
+static inline uint32_t list_page(const struct arguments *asked, struct name_page *page)
+{
+	return files_list(asked->file, page->cookie - FIRST_COOKIE, page);
 }
 
 /* --- data --- */
@@ -127,6 +94,18 @@ struct transfer {
 	const uint8_t *data; /* READ: see struct nfs_call */
 	uint64_t verifier;   /* WRITE and COMMIT */
 };
+
+/* READ's and COMMIT's. */
+static inline struct transfer get_range(struct xdr_in *in, struct arguments *asked)
+{
+	uint32_t words[3];
+
+	get_words(in, words, 3);
+	asked->offset = (uint64_t)words[0] << 32 | words[1];
+	asked->count = words[2];
+	return (struct transfer){.offset = asked->offset, .length = asked->count};
+}
+
 FILES(uint32_t, files_read)(struct front *front, uint64_t file, struct transfer *read);
 /* Its data is next in the call's arguments, perhaps not in full: who wants it steps over it. */
 uint32_t files_write(struct front *front, uint64_t file, struct transfer *write);

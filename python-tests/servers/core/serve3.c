@@ -67,37 +67,43 @@ static void get_new_attributes(struct xdr_in *in, bool *has_size, uint64_t *size
 			xdr_get_u64(in);
 }
 
-/* --- procedures: each reads its arguments behind the handle and, unless these are incomplete,
- * carries them out; after 0 its results stand behind the status --- */
+/* --- procedures: each reads its arguments behind the handle, and has them admitted; after 0 its
+ * results stand behind the status --- */
 
-static uint32_t do_getattr(struct nfs_call *call, uint64_t file)
+static uint32_t do_null(struct nfs_call *call, struct arguments *asked)
 {
-	put_attributes(call->out, file);
 	return 0;
 }
 
-static uint32_t do_setattr(struct nfs_call *call, uint64_t file)
+static uint32_t do_getattr(struct nfs_call *call, struct arguments *asked)
+{
+	put_attributes(call->out, asked->file);
+	return 0;
+}
+
+static uint32_t do_setattr(struct nfs_call *call, struct arguments *asked)
 {
 	struct xdr_in *in = call->in;
+	uint32_t status;
 	uint64_t size;
 	bool has_size;
 
 	get_new_attributes(in, &has_size, &size);
 	if (xdr_get_u32(in)) /* guard: a change time, which never changes here */
 		xdr_get_u64(in);
-	if (has_size && !in->bad)
-		files_set_size(file, size);
+	status = admit(call, 0);
+	if (has_size && !status)
+		files_set_size(asked->file, size);
 	put_no_wcc(call->out);
-	return 0;
+	return status;
 }
 
-static uint32_t do_lookup(struct nfs_call *call, uint64_t directory)
+static uint32_t do_lookup(struct nfs_call *call, struct arguments *asked)
 {
-	struct name name;
 	uint64_t file;
-	uint32_t status = get_name(call->in, &name);
+	uint32_t status = admit(call, get_name(call->in, &asked->name));
 
-	status = status ?: files_lookup(directory, name, &file);
+	status = status ?: files_lookup(asked->file, asked->name, &file);
 	if (status)
 		return status;
 	files_put_handle(call->out, file);
@@ -106,60 +112,57 @@ static uint32_t do_lookup(struct nfs_call *call, uint64_t directory)
 	return 0;
 }
 
-static uint32_t do_access(struct nfs_call *call, uint64_t file)
+static uint32_t do_access(struct nfs_call *call, struct arguments *asked)
 {
+	uint32_t rights = xdr_get_u32(call->in), status = admit(call, 0);
+
 	put_no_attributes(call->out);
-	xdr_put_u32(call->out, xdr_get_u32(call->in));
-	return 0;
+	xdr_put_u32(call->out, rights);
+	return status;
 }
 
-static uint32_t do_read(struct nfs_call *call, uint64_t file)
+static uint32_t do_read(struct nfs_call *call, struct arguments *asked)
 {
-	struct transfer read = {.offset = xdr_get_u64(call->in)};
-	uint32_t status;
+	struct transfer read = get_range(call->in, asked);
+	uint32_t status = admit(call, 0);
 
-	read.length = xdr_get_u32(call->in);
-	if (call->in->bad)
-		return 0;
-	status = files_read(call->front, file, &read);
+	status = status ?: files_read(call->front, asked->file, &read);
 	if (status)
 		return status;
-	put_post_attributes(call, file); /* as Linux and Ganesha do */
-	xdr_put_u32(call->out, read.length);
-	xdr_put_u32(call->out, read.end);
-	xdr_put_u32(call->out, read.length);
+	put_post_attributes(call, asked->file); /* as Linux and Ganesha do */
+	put_words(call->out, (uint32_t[]){read.length, read.end, read.length}, 3);
 	call->data = read.data;
 	call->data_length = read.length;
 	return 0;
 }
 
-static uint32_t do_write(struct nfs_call *call, uint64_t file)
+static uint32_t do_write(struct nfs_call *call, struct arguments *asked)
 {
-	struct xdr_in *in = call->in;
-	struct transfer write = {.offset = xdr_get_u64(in)};
-	uint32_t count = xdr_get_u32(in), status;
+	struct transfer write = get_range(call->in, asked);
+	const uint32_t most = call->limits->write_max;
+	uint32_t words[2], status;
 
-	write.stable = xdr_get_u32(in);
-	write.length = xdr_get_u32(in);
-	if (in->bad)
-		return 0;
-	if (write.length != count || count > call->limits->write_max)
-		return STATUS_INVAL;
-	status = files_write(call->front, file, &write);
-	put_no_wcc(call->out);
-	xdr_put_u32(call->out, write.length);
-	xdr_put_u32(call->out, write.stable);
+	get_words(call->in, words, 2);
+	write.stable = asked->stable = words[0];
+	write.length = words[1];
+	status = write.length == asked->count && write.length <= most ? 0 : STATUS_INVAL;
+	status = admit(call, status);
+	if (status)
+		return status;
+	status = files_write(call->front, asked->file, &write);
+	put_words(call->out, (uint32_t[]){0, 0, write.length, write.stable}, 4);
 	xdr_put_fixed(call->out, &write.verifier, sizeof(write.verifier));
 	return status;
 }
 
-static uint32_t make(struct nfs_call *call, uint64_t directory, enum file_type type, uint32_t how)
+static uint32_t make(struct nfs_call *call, struct arguments *asked, enum file_type type,
+		     uint32_t how)
 {
 	struct xdr_in *in = call->in;
 	bool has_size = false;
 	uint64_t size, file;
-	struct name name, target;
-	uint32_t status = get_name(in, &name);
+	struct name target;
+	uint32_t status = get_name(in, &asked->name);
 
 	if (type == FILE_REGULAR)
 		how = xdr_get_u32(in);
@@ -169,9 +172,8 @@ static uint32_t make(struct nfs_call *call, uint64_t directory, enum file_type t
 		get_new_attributes(in, &has_size, &size);
 	if (type == FILE_SYMLINK)
 		get_name(in, &target);
-	if (in->bad)
-		return 0;
-	status = status ?: files_make(directory, name, type, how == CREATE_GUARDED, &file);
+	status = admit(call, status);
+	status = status ?: files_make(asked->file, asked->name, type, how == CREATE_GUARDED, &file);
 	if (status)
 		return status;
 	if (has_size)
@@ -183,64 +185,63 @@ static uint32_t make(struct nfs_call *call, uint64_t directory, enum file_type t
 	return 0;
 }
 
-static uint32_t do_create(struct nfs_call *call, uint64_t directory)
+static uint32_t do_create(struct nfs_call *call, struct arguments *asked)
 {
-	return make(call, directory, FILE_REGULAR, 0);
+	return make(call, asked, FILE_REGULAR, 0);
 }
 
-static uint32_t do_mkdir(struct nfs_call *call, uint64_t directory)
+static uint32_t do_mkdir(struct nfs_call *call, struct arguments *asked)
 {
-	return make(call, directory, FILE_DIRECTORY, CREATE_GUARDED);
+	return make(call, asked, FILE_DIRECTORY, CREATE_GUARDED);
 }
 
-static uint32_t do_symlink(struct nfs_call *call, uint64_t directory)
+static uint32_t do_symlink(struct nfs_call *call, struct arguments *asked)
 {
-	return make(call, directory, FILE_SYMLINK, CREATE_GUARDED);
+	return make(call, asked, FILE_SYMLINK, CREATE_GUARDED);
 }
 
-static uint32_t do_remove(struct nfs_call *call, uint64_t directory)
+static uint32_t do_remove(struct nfs_call *call, struct arguments *asked)
 {
-	struct name name;
-	uint32_t status = get_name(call->in, &name);
+	uint32_t status = admit(call, get_name(call->in, &asked->name));
 
 	put_no_wcc(call->out);
-	return status ?: files_remove(directory, name);
+	return status ?: files_remove(asked->file, asked->name);
 }
 
-static uint32_t do_rename(struct nfs_call *call, uint64_t from)
+static uint32_t do_rename(struct nfs_call *call, struct arguments *asked)
 {
-	struct name name, other;
+	struct name other;
 	uint64_t to;
-	uint32_t status = get_name(call->in, &name);
+	uint32_t status = get_name(call->in, &asked->name);
 
 	status = status ?: get_handle(call->in, &to);
-	status = status ?: get_name(call->in, &other);
+	status = admit(call, status ?: get_name(call->in, &other));
 	put_no_wcc(call->out);
 	put_no_wcc(call->out);
-	return status ?: files_rename(from, name, to, other);
+	return status ?: files_rename(asked->file, asked->name, to, other);
 }
 
-static uint32_t do_link(struct nfs_call *call, uint64_t file)
+static uint32_t do_link(struct nfs_call *call, struct arguments *asked)
 {
-	struct name name;
 	uint64_t directory;
 	uint32_t status = get_handle(call->in, &directory);
 
-	status = status ?: get_name(call->in, &name);
+	status = admit(call, status ?: get_name(call->in, &asked->name));
 	put_no_attributes(call->out);
 	put_no_wcc(call->out);
-	return status ?: files_link(file, directory, name);
+	return status ?: files_link(asked->file, directory, asked->name);
 }
 
-static uint32_t do_readdir(struct nfs_call *call, uint64_t directory)
+static uint32_t do_readdir(struct nfs_call *call, struct arguments *asked)
 {
-	struct xdr_in *in = call->in;
 	struct xdr_out *out = call->out;
-	struct name_page page;
-	uint32_t status = get_page(in, directory, &page);
+	struct name_page page = get_page(call->in, asked);
+	uint32_t status;
 
-	xdr_get_u32(in); /* how many bytes */
-	if (status || in->bad)
+	asked->count = xdr_get_u32(call->in);
+	status = admit(call, 0);
+	status = status ?: list_page(asked, &page);
+	if (status)
 		return status;
 	put_no_attributes(out);
 	xdr_put_u64(out, page.verifier);
@@ -255,11 +256,11 @@ static uint32_t do_readdir(struct nfs_call *call, uint64_t directory)
 	return 0;
 }
 
-static uint32_t do_fsstat(struct nfs_call *call, uint64_t file)
+static uint32_t do_fsstat(struct nfs_call *call, struct arguments *asked)
 {
 	enum { SPACES = 3, FILE_COUNTS = 3 };
 
-	put_post_attributes(call, file);
+	put_post_attributes(call, asked->file);
 	for (int i = 0; i < SPACES; i++)
 		xdr_put_u64(call->out, SPACE);
 	for (int i = 0; i < FILE_COUNTS; i++)
@@ -268,12 +269,12 @@ static uint32_t do_fsstat(struct nfs_call *call, uint64_t file)
 	return 0;
 }
 
-static uint32_t do_fsinfo(struct nfs_call *call, uint64_t file)
+static uint32_t do_fsinfo(struct nfs_call *call, struct arguments *asked)
 {
 	const struct limits *limits = call->limits;
 	struct xdr_out *out = call->out;
 
-	put_post_attributes(call, file);
+	put_post_attributes(call, asked->file);
 	xdr_put_u32(out, limits->read_max);
 	xdr_put_u32(out, limits->read_max);
 	xdr_put_u32(out, 4096);
@@ -288,15 +289,12 @@ static uint32_t do_fsinfo(struct nfs_call *call, uint64_t file)
 	return 0;
 }
 
-static uint32_t do_commit(struct nfs_call *call, uint64_t file)
+static uint32_t do_commit(struct nfs_call *call, struct arguments *asked)
 {
-	struct transfer commit = {.offset = xdr_get_u64(call->in)};
-	uint32_t status;
+	struct transfer commit = get_range(call->in, asked);
+	uint32_t status = admit(call, 0);
 
-	commit.length = xdr_get_u32(call->in);
-	if (call->in->bad)
-		return 0;
-	status = files_commit(call->front, file, &commit);
+	status = status ?: files_commit(call->front, asked->file, &commit);
 	put_no_wcc(call->out);
 	xdr_put_fixed(call->out, &commit.verifier, sizeof(commit.verifier));
 	return status;
@@ -305,43 +303,52 @@ static uint32_t do_commit(struct nfs_call *call, uint64_t file)
 /* --- all of them --- */
 
 static const struct {
-	uint32_t (*serve)(struct nfs_call *call, uint64_t file); /* NULL: it is not served */
-	uint32_t words; /* of "no attributes" that an error has behind it */
+	uint32_t (*serve)(struct nfs_call *call, struct arguments *asked); /* NULL: it is not */
+	uint16_t words; /* of "no attributes" that an error has behind it */
+	bool bare;	/* there are no arguments but a handle */
 } procedures[NFS3_COMMIT + 1] = {
-	[NFS3_GETATTR] = {do_getattr, 0}, [NFS3_SETATTR] = {do_setattr, 2},
-	[NFS3_LOOKUP] = {do_lookup, 1},	  [NFS3_ACCESS] = {do_access, 1},
-	[NFS3_READ] = {do_read, 1},	  [NFS3_WRITE] = {do_write, 2},
-	[NFS3_CREATE] = {do_create, 2},	  [NFS3_MKDIR] = {do_mkdir, 2},
-	[NFS3_SYMLINK] = {do_symlink, 2}, [NFS3_REMOVE] = {do_remove, 2},
-	[NFS3_RMDIR] = {do_remove, 2},	  [NFS3_RENAME] = {do_rename, 4},
-	[NFS3_LINK] = {do_link, 3},	  [NFS3_READDIR] = {do_readdir, 1},
-	[NFS3_FSSTAT] = {do_fsstat, 1},	  [NFS3_FSINFO] = {do_fsinfo, 1},
-	[NFS3_COMMIT] = {do_commit, 2},
+	[NFS3_NULL] = {do_null, 0, true},     [NFS3_GETATTR] = {do_getattr, 0, true},
+	[NFS3_SETATTR] = {do_setattr, 2},     [NFS3_LOOKUP] = {do_lookup, 1},
+	[NFS3_ACCESS] = {do_access, 1},	      [NFS3_READ] = {do_read, 1},
+	[NFS3_WRITE] = {do_write, 2},	      [NFS3_CREATE] = {do_create, 2},
+	[NFS3_MKDIR] = {do_mkdir, 2},	      [NFS3_SYMLINK] = {do_symlink, 2},
+	[NFS3_REMOVE] = {do_remove, 2},	      [NFS3_RMDIR] = {do_remove, 2},
+	[NFS3_RENAME] = {do_rename, 4},	      [NFS3_LINK] = {do_link, 3},
+	[NFS3_READDIR] = {do_readdir, 1},     [NFS3_FSSTAT] = {do_fsstat, 1, true},
+	[NFS3_FSINFO] = {do_fsinfo, 1, true}, [NFS3_COMMIT] = {do_commit, 2},
 };
 
-void refuse_nfs3(uint32_t procedure, struct xdr_out *out, uint32_t status)
+/* Why it was not carried out, and no attributes. */
+static void refuse(uint32_t procedure, struct xdr_out *out, uint32_t status)
 {
 	xdr_put_u32(out, status);
-	for (uint32_t i = 0; procedure <= NFS3_COMMIT && i < procedures[procedure].words; i++)
+	for (uint32_t i = 0; i < procedures[procedure].words; i++)
 		xdr_put_u32(out, 0);
 }
 
 bool serve_nfs3(struct nfs_call *call, uint32_t procedure)
 {
 	const struct xdr_out begin = *call->out;
-	uint64_t file;
-	uint32_t status;
+	struct arguments *asked = call->asked;
+	uint32_t status = 0;
 
-	if (procedure == NFS3_NULL)
-		return true;
 	if (procedure > NFS3_COMMIT || !procedures[procedure].serve)
 		return false;
-	xdr_put_u32(call->out, 0);
-	status = get_handle(call->in, &file);
-	status = status ?: procedures[procedure].serve(call, file);
+	memset(asked, 0, ARGUMENTS_EACH);
+	asked->number = procedure;
+	if (procedure != NFS3_NULL) {
+		xdr_put_u32(call->out, 0);
+		asked->status = get_handle(call->in, &asked->file);
+	}
+	if (procedures[procedure].bare)
+		status = admit(call, 0);
+	status = status ?: procedures[procedure].serve(call, asked);
+	if (call->in->bad)
+		return true;
 	if (status) {
 		*call->out = begin;
-		refuse_nfs3(procedure, call->out, status);
+		refuse(procedure, call->out, status);
 	}
+	front_end(call, status);
 	return true;
 }

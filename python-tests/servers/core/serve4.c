@@ -11,6 +11,7 @@ struct compound {
 	struct nfs_call *call;
 	struct xdr_in *in; /* the call's */
 	struct xdr_out *out;
+	struct xdr_in whole;	/* the call's arguments */
 	uint64_t file, saved;	/* file handles; NO_FILE: none */
 	struct stateid stateid; /* the current one; zeros: none */
 	const uint8_t *begin;	/* of the results */
@@ -110,13 +111,13 @@ static uint32_t attributes_get(struct xdr_in *in, uint64_t *set, uint64_t *size)
 
 /* --- clients and sessions --- */
 
-static struct session_id get_session_id(struct xdr_in *in)
+static struct session_id get_session_id(struct xdr_in *in, struct arguments *asked)
 {
 	struct session_id id;
 
 	id.instance = xdr_get_u32(in);
 	id.index = xdr_get_u32(in);
-	id.number = xdr_get_u64(in);
+	id.number = asked->session = xdr_get_u64(in);
 	return id;
 }
 
@@ -127,7 +128,7 @@ static void put_session_id(struct xdr_out *out, struct session_id id)
 	xdr_put_u64(out, id.number);
 }
 
-static uint32_t do_exchange_id(struct compound *compound)
+static uint32_t do_exchange_id(struct compound *compound, struct arguments *asked)
 {
 	const struct clients *clients = compound->call->clients;
 	const uint32_t length = (uint32_t)strlen(clients->name);
@@ -135,13 +136,17 @@ static uint32_t do_exchange_id(struct compound *compound)
 	struct xdr_out *out = compound->out;
 	struct xdr_in owner = *in;
 	struct exchanged exchanged;
+	uint32_t status;
 
 	xdr_get_u64(in); /* verifier */
 	xdr_skip(in, xdr_get_u32(in));
 	owner.end = in->at;
+	xdr_skip(in, 3 * 4); /* flags, protection, implementation */
+	status = admit(compound->call, NFS4_OK);
+	if (status)
+		return status;
 	exchanged = clients_exchange(compound->call, owner);
 	xdr_put_u64(out, exchanged.client);
-	xdr_skip(in, 3 * 4); /* flags, protection, implementation */
 	xdr_put_u32(out, exchanged.sequence);
 	xdr_put_u32(out, EXCHGID4_FLAG_USE_NON_PNFS | (exchanged.confirmed ? NFS4_CONFIRMED : 0u));
 	xdr_put_u32(out, SP4_NONE);
@@ -156,48 +161,42 @@ static struct channel get_channel(struct xdr_in *in)
 {
 	struct channel channel;
 
-	channel.padding = xdr_get_u32(in);
-	channel.request_max = xdr_get_u32(in);
-	channel.response_max = xdr_get_u32(in);
-	channel.kept_max = xdr_get_u32(in);
-	channel.operations = xdr_get_u32(in);
-	channel.slots = xdr_get_u32(in);
+	get_words(in, &channel.padding, CHANNEL_WORDS);
 	xdr_skip(in, 4 * xdr_get_u32(in)); /* RDMA's depth */
 	return channel;
 }
 
 static void put_channel(struct xdr_out *out, struct channel channel)
 {
-	xdr_put_u32(out, channel.padding);
-	xdr_put_u32(out, channel.request_max);
-	xdr_put_u32(out, channel.response_max);
-	xdr_put_u32(out, channel.kept_max);
-	xdr_put_u32(out, channel.operations);
-	xdr_put_u32(out, channel.slots);
+	put_words(out, &channel.padding, CHANNEL_WORDS);
 	xdr_put_u32(out, 0);
 }
 
-static uint32_t do_create_session(struct compound *compound)
+static uint32_t do_create_session(struct compound *compound, struct arguments *asked)
 {
 	const struct limits *limits = compound->call->limits;
 	struct xdr_in *in = compound->in;
 	struct xdr_out *out = compound->out;
-	uint64_t client = xdr_get_u64(in);
-	uint32_t sequence = xdr_get_u32(in), status;
 	struct channel fore, back;
 	struct session_id id = {0};
+	uint32_t status;
 
+	asked->client = xdr_get_u64(in);
+	asked->client_sequence = xdr_get_u32(in);
 	xdr_get_u32(in); /* flags */
 	fore = get_channel(in);
 	back = get_channel(in);
-	if (in->bad)
-		return NFS4ERR_STALE_CLIENTID;
-	in->at = in->end; /* the back channel's program and credentials */
+	if (!in->bad)
+		in->at = in->end; /* the back channel's program and credentials */
+	status = admit(compound->call, NFS4_OK);
+	if (status)
+		return status;
 	fore.request_max = min_of(fore.request_max, limits->request_max ?: UINT32_MAX);
 	fore.response_max = min_of(fore.response_max, limits->response_max ?: UINT32_MAX);
-	status = clients_create_session(compound->call, client, sequence, &fore, &id);
+	status = clients_create_session(compound->call, asked->client, asked->client_sequence,
+					&fore, &id);
 	put_session_id(out, id);
-	xdr_put_u32(out, sequence);
+	xdr_put_u32(out, asked->client_sequence);
 	xdr_put_u32(out, 0); /* flags: no back channel, nothing outlives the server */
 	put_channel(out, fore);
 	put_channel(out, back);
@@ -205,35 +204,37 @@ static uint32_t do_create_session(struct compound *compound)
 }
 
 /* As is asked for, though no call ever goes to a client. */
-static uint32_t do_bind_connection(struct compound *compound)
+static uint32_t do_bind_connection(struct compound *compound, struct arguments *asked)
 {
-	struct session_id id = get_session_id(compound->in);
-	uint32_t direction = xdr_get_u32(compound->in);
+	struct session_id id = get_session_id(compound->in, asked);
+	uint32_t direction = xdr_get_u32(compound->in), status;
 
 	xdr_get_u32(compound->in); /* over RDMA? */
+	status = admit(compound->call, NFS4_OK);
 	put_session_id(compound->out, id);
 	xdr_put_u32(compound->out, direction == CDFC4_BACK_OR_BOTH ? CDFS4_BOTH : direction);
 	xdr_put_u32(compound->out, false);
-	return clients_bind_session(compound->call, id);
+	return status ?: clients_bind_session(compound->call, id);
 }
 
-static uint32_t do_destroy_session(struct compound *compound)
+static uint32_t do_destroy_session(struct compound *compound, struct arguments *asked)
 {
-	struct session_id id = get_session_id(compound->in);
+	struct session_id id = get_session_id(compound->in, asked);
 
-	return compound->in->bad ? NFS4_OK : clients_destroy_session(compound->call, id);
+	return admit(compound->call, NFS4_OK) ?: clients_destroy_session(compound->call, id);
 }
 
-static uint32_t do_destroy_client(struct compound *compound)
+static uint32_t do_destroy_client(struct compound *compound, struct arguments *asked)
 {
-	return clients_destroy(compound->call, xdr_get_u64(compound->in));
+	uint64_t client = xdr_get_u64(compound->in);
+
+	return admit(compound->call, NFS4_OK) ?: clients_destroy(compound->call, client);
 }
 
-static uint32_t do_sequence(struct compound *compound)
+static uint32_t do_sequence(struct compound *compound, struct arguments *asked)
 {
 	enum { SEQUENCE = 4, SLOT, HIGHEST_SLOT, TARGET, FLAGS, WORDS }; /* a session id first */
 	enum { KEEP = TARGET };						 /* in the arguments */
-	const struct xdr_in begin = *compound->in;
 	uint32_t words[WORDS] = {0}, status;
 	struct sequence sequence = {0};
 
@@ -241,10 +242,13 @@ static uint32_t do_sequence(struct compound *compound)
 	sequence.session =
 		(struct session_id){be32toh(words[0]), be32toh(words[1]),
 				    (uint64_t)be32toh(words[2]) << 32 | be32toh(words[3])};
-	sequence.sequence = be32toh(words[SEQUENCE]);
-	sequence.slot = be32toh(words[SLOT]);
+	asked->session = sequence.session.number;
+	asked->sequence = sequence.sequence = be32toh(words[SEQUENCE]);
+	asked->slot = sequence.slot = be32toh(words[SLOT]);
+	asked->highest = be32toh(words[HIGHEST_SLOT]);
 	sequence.keep = words[KEEP] != 0;
-	status = clients_sequence(compound->call, &begin, &sequence);
+	status = admit(compound->call, NFS4_OK);
+	status = status ?: clients_sequence(compound->call, &compound->whole, &sequence);
 	compound->kept = sequence.kept;
 	compound->kept_length = sequence.kept_length;
 	compound->response_max = sequence.response_max;
@@ -254,43 +258,46 @@ static uint32_t do_sequence(struct compound *compound)
 	return status;
 }
 
-static uint32_t do_reclaim_complete(struct compound *compound)
+static uint32_t do_reclaim_complete(struct compound *compound, struct arguments *asked)
 {
-	xdr_get_u32(compound->in);
-	return clients_reclaim_complete(compound->call);
+	xdr_get_u32(compound->in); /* of one file system? */
+	return admit(compound->call, NFS4_OK) ?: clients_reclaim_complete(compound->call);
 }
 
 /* --- file handles and names --- */
 
-static uint32_t do_put_root(struct compound *compound)
+static uint32_t do_put_root(struct compound *compound, struct arguments *asked)
 {
 	compound->file = 0;
 	return NFS4_OK;
 }
 
-static uint32_t do_put_handle(struct compound *compound)
+static uint32_t do_put_handle(struct compound *compound, struct arguments *asked)
 {
-	return get_handle(compound->in, &compound->file);
+	uint32_t status = admit(compound->call, get_handle(compound->in, &asked->file));
+
+	if (!status)
+		compound->file = asked->file;
+	return status;
 }
 
-static uint32_t do_save_handle(struct compound *compound)
+static uint32_t do_save_handle(struct compound *compound, struct arguments *asked)
 {
 	compound->saved = compound->file;
 	return NFS4_OK;
 }
 
-static uint32_t do_get_handle(struct compound *compound)
+static uint32_t do_get_handle(struct compound *compound, struct arguments *asked)
 {
 	files_put_handle(compound->out, compound->file);
 	return NFS4_OK;
 }
 
-static uint32_t do_lookup(struct compound *compound)
+static uint32_t do_lookup(struct compound *compound, struct arguments *asked)
 {
-	struct name name;
-	uint32_t status = get_name(compound->in, &name);
+	uint32_t status = admit(compound->call, get_name(compound->in, &asked->name));
 
-	return status ?: files_lookup(compound->file, name, &compound->file);
+	return status ?: files_lookup(compound->file, asked->name, &compound->file);
 }
 
 /* It takes the current file handle away (18.29.3). */
@@ -305,18 +312,18 @@ static uint32_t put_flavors(struct compound *compound)
 	return NFS4_OK;
 }
 
-static uint32_t do_security(struct compound *compound)
+static uint32_t do_security(struct compound *compound, struct arguments *asked)
 {
-	uint32_t status = do_lookup(compound);
+	uint32_t status = do_lookup(compound, asked);
 
 	return status ?: put_flavors(compound);
 }
 
-static uint32_t do_security_no_name(struct compound *compound)
+static uint32_t do_security_no_name(struct compound *compound, struct arguments *asked)
 {
-	bool above = xdr_get_u32(compound->in);
+	uint32_t above = xdr_get_u32(compound->in);
 
-	return above ? NFS4ERR_NOTSUPP : put_flavors(compound);
+	return admit(compound->call, above ? NFS4ERR_NOTSUPP : NFS4_OK) ?: put_flavors(compound);
 }
 
 /* Of a directory: what it was before and after, which nobody is told. */
@@ -333,69 +340,65 @@ static void put_set(const struct compound *compound, uint64_t set)
 	attributes_put_set(compound->out, compound->call->limits->terse ? 0 : set);
 }
 
-static uint32_t do_create(struct compound *compound)
+static uint32_t do_create(struct compound *compound, struct arguments *asked)
 {
 	enum file_type type = (enum file_type)xdr_get_u32(compound->in);
-	struct name name, target;
-	uint64_t set, size;
-	uint32_t status;
+	uint32_t status =
+		type == FILE_DIRECTORY || type == FILE_SYMLINK ? NFS4_OK : NFS4ERR_BADTYPE;
+	struct name target;
+	uint64_t set = 0, size;
 
 	if (type == FILE_SYMLINK)
 		get_name(compound->in, &target);
-	else if (type != FILE_DIRECTORY)
-		return NFS4ERR_BADTYPE;
-	status = get_name(compound->in, &name);
-	status = status ?: attributes_get(compound->in, &set, &size);
-	if (status || compound->in->bad)
-		return status;
+	status = status ?: get_name(compound->in, &asked->name);
+	status = admit(compound->call, status ?: attributes_get(compound->in, &set, &size));
 	put_change(compound->out);
 	put_set(compound, set);
-	return files_make(compound->file, name, type, true, &compound->file);
+	return status ?: files_make(compound->file, asked->name, type, true, &compound->file);
 }
 
-static uint32_t do_remove(struct compound *compound)
+static uint32_t do_remove(struct compound *compound, struct arguments *asked)
 {
-	struct name name;
-	uint32_t status = get_name(compound->in, &name);
+	uint32_t status = admit(compound->call, get_name(compound->in, &asked->name));
 
 	put_change(compound->out);
-	return status ?: files_remove(compound->file, name);
+	return status ?: files_remove(compound->file, asked->name);
 }
 
-static uint32_t do_rename(struct compound *compound)
+static uint32_t do_rename(struct compound *compound, struct arguments *asked)
 {
-	struct name name, other;
-	uint32_t status = get_name(compound->in, &name);
+	struct name other;
+	uint32_t status = get_name(compound->in, &asked->name);
 
-	status = status ?: get_name(compound->in, &other);
+	status = admit(compound->call, status ?: get_name(compound->in, &other));
 	put_change(compound->out);
 	put_change(compound->out);
-	return status ?: files_rename(compound->saved, name, compound->file, other);
+	return status ?: files_rename(compound->saved, asked->name, compound->file, other);
 }
 
-static uint32_t do_link(struct compound *compound)
+static uint32_t do_link(struct compound *compound, struct arguments *asked)
 {
-	struct name name;
-	uint32_t status = get_name(compound->in, &name);
+	uint32_t status = admit(compound->call, get_name(compound->in, &asked->name));
 
 	put_change(compound->out);
-	return status ?: files_link(compound->saved, compound->file, name);
+	return status ?: files_link(compound->saved, compound->file, asked->name);
 }
 
 /* A page of names, without attributes. */
-static uint32_t do_readdir(struct compound *compound)
+static uint32_t do_readdir(struct compound *compound, struct arguments *asked)
 {
-	struct xdr_in *in = compound->in;
 	struct xdr_out *out = compound->out;
-	struct name_page page;
-	uint32_t status = get_page(in, compound->file, &page), count;
+	struct name_page page = get_page(compound->in, asked);
+	uint32_t status;
 
-	xdr_get_u32(in); /* how many bytes of names and cookies */
-	count = xdr_get_u32(in);
-	get_attributes(in);
-	if (status || in->bad)
+	xdr_get_u32(compound->in); /* how many bytes of names and cookies */
+	asked->count = xdr_get_u32(compound->in);
+	asked->wanted = get_attributes(compound->in);
+	status = admit(compound->call, NFS4_OK);
+	status = status ?: list_page(asked, &page);
+	if (status)
 		return status;
-	if (compound->response_max && count > compound->response_max)
+	if (compound->response_max && asked->count > compound->response_max)
 		return NFS4ERR_REP_TOO_BIG; /* a page may be as long as that */
 	xdr_put_u64(out, page.verifier);
 	for (uint32_t i = 0; i < page.count; i++) {
@@ -412,34 +415,37 @@ static uint32_t do_readdir(struct compound *compound)
 
 /* --- attributes --- */
 
-static uint32_t do_access(struct compound *compound)
+static uint32_t do_access(struct compound *compound, struct arguments *asked)
 {
-	uint32_t asked = xdr_get_u32(compound->in);
+	uint32_t rights = xdr_get_u32(compound->in), status = admit(compound->call, NFS4_OK);
 
-	xdr_put_u32(compound->out, asked); /* can be told */
-	xdr_put_u32(compound->out, asked); /* is granted */
-	return NFS4_OK;
+	xdr_put_u32(compound->out, rights); /* can be told */
+	xdr_put_u32(compound->out, rights); /* is granted */
+	return status;
 }
 
-static uint32_t do_get_attributes(struct compound *compound)
+static uint32_t do_get_attributes(struct compound *compound, struct arguments *asked)
 {
-	attributes_put(compound->call, compound->file, get_attributes(compound->in));
-	return NFS4_OK;
+	uint32_t status;
+
+	asked->wanted = get_attributes(compound->in);
+	status = admit(compound->call, NFS4_OK);
+	if (!status)
+		attributes_put(compound->call, compound->file, asked->wanted);
+	return status;
 }
 
-static uint32_t do_set_attributes(struct compound *compound)
+static uint32_t do_set_attributes(struct compound *compound, struct arguments *asked)
 {
 	uint32_t status;
 	uint64_t set, size;
 
 	xdr_skip(compound->in, NFS4_STATEID);
-	status = attributes_get(compound->in, &set, &size);
-	if (status || compound->in->bad)
-		return status;
-	if (set & attribute(NFS4_ATTR_SIZE))
+	status = admit(compound->call, attributes_get(compound->in, &set, &size));
+	if (!status && set & attribute(NFS4_ATTR_SIZE))
 		files_set_size(compound->file, size);
 	put_set(compound, set);
-	return NFS4_OK;
+	return status;
 }
 
 /* --- opens --- */
@@ -447,21 +453,19 @@ static uint32_t do_set_attributes(struct compound *compound)
 /* Of sequence 1 and zeros: the current one (16.2.3.1.2). */
 static struct stateid get_stateid(const struct compound *compound)
 {
-	struct stateid stateid = {0};
+	struct arguments *asked = compound->call->asked;
+	const uint32_t *words = asked->stateid.words;
 
-	xdr_get_fixed(compound->in, stateid.words, sizeof(stateid.words));
-	for (int i = 0; i < 4; i++)
-		stateid.words[i] = be32toh(stateid.words[i]);
-	if (stateid.words[0] == 1 && !stateid.words[1] && !stateid.words[2] && !stateid.words[3] &&
-	    compound->stateid.words[0] && !compound->call->limits->closes_apart)
+	get_words(compound->in, asked->stateid.words, 4);
+	if (words[0] == 1 && !words[1] && !words[2] && !words[3] && compound->stateid.words[0] &&
+	    !compound->call->limits->closes_apart)
 		return compound->stateid;
-	return stateid;
+	return asked->stateid;
 }
 
 static void put_stateid(struct xdr_out *out, const struct stateid *stateid)
 {
-	for (int i = 0; i < 4; i++)
-		xdr_put_u32(out, stateid->words[i]);
+	put_words(out, stateid->words, 4);
 }
 
 struct how {
@@ -483,35 +487,33 @@ static uint32_t get_how(struct xdr_in *in, struct how *how)
 	return mode == EXCLUSIVE4 ? NFS4_OK : attributes_get(in, &how->set, &how->size);
 }
 
-static uint32_t open_name(struct compound *compound, const struct how *how)
+/* The name, or what else says which file it is. */
+static uint32_t get_claim(struct xdr_in *in, struct arguments *asked)
 {
-	struct name name;
-	uint32_t status = get_name(compound->in, &name);
-
-	if (!how->create)
-		return status ?: files_lookup(compound->file, name, &compound->file);
-	status = status
-			 ?: files_make(compound->file, name, FILE_REGULAR, how->guarded,
-				       &compound->file);
-	if (!status && how->set & attribute(NFS4_ATTR_SIZE))
-		files_set_size(compound->file, how->size);
-	return status;
-}
-
-/* The file that is open is then the current one. */
-static uint32_t open_claimed(struct compound *compound, const struct how *how)
-{
-	enum nfs4_claim claim = (enum nfs4_claim)xdr_get_u32(compound->in);
-	uint32_t status = clients_may_open(compound->call, claim);
-
-	if (status)
-		return status;
-	switch (claim) {
-	case NFS4_CLAIM_NULL: return open_name(compound, how);
-	case NFS4_CLAIM_PREVIOUS: xdr_get_u32(compound->in); return NFS4_OK; /* delegation */
+	asked->claim = xdr_get_u32(in);
+	switch (asked->claim) {
+	case NFS4_CLAIM_NULL: return get_name(in, &asked->name);
+	case NFS4_CLAIM_PREVIOUS: xdr_get_u32(in); return NFS4_OK; /* delegation */
 	case NFS4_CLAIM_FH: return NFS4_OK;
 	default: return NFS4ERR_NOTSUPP;
 	}
+}
+
+/* The file that is open is then the current one. */
+static uint32_t open_claimed(struct compound *compound, const struct arguments *asked,
+			     const struct how *how)
+{
+	uint64_t *file = &compound->file;
+	uint32_t status = clients_may_open(compound->call, (enum nfs4_claim)asked->claim);
+
+	if (status || asked->claim != NFS4_CLAIM_NULL)
+		return status;
+	if (!how->create)
+		return files_lookup(*file, asked->name, file);
+	status = files_make(*file, asked->name, FILE_REGULAR, how->guarded, file);
+	if (!status && how->set & attribute(NFS4_ATTR_SIZE))
+		files_set_size(*file, how->size);
+	return status;
 }
 
 static void put_delegation(const struct compound *compound)
@@ -532,7 +534,7 @@ static void put_delegation(const struct compound *compound)
 	xdr_put_opaque(out, "", 0); /* nobody may do more without asking */
 }
 
-static uint32_t do_open(struct compound *compound)
+static uint32_t do_open(struct compound *compound, struct arguments *asked)
 {
 	enum { DENY_CLIENT = 4 + 8, ACCESS = 3 }; /* its other bits: which delegation is wished */
 	struct xdr_in *in = compound->in;
@@ -548,7 +550,8 @@ static uint32_t do_open(struct compound *compound)
 	xdr_skip(in, xdr_get_u32(in));
 	owner.end = in->at;
 	status = get_how(in, &how);
-	status = status ?: open_claimed(compound, &how);
+	status = admit(compound->call, status ?: get_claim(in, asked));
+	status = status ?: open_claimed(compound, asked, &how);
 	if (status)
 		return status;
 	if (files_attributes(compound->file).type == FILE_DIRECTORY)
@@ -562,77 +565,71 @@ static uint32_t do_open(struct compound *compound)
 	return NFS4_OK;
 }
 
-/* Its stateid is of no more use: the RFC's value for that. */
-static uint32_t do_close(struct compound *compound)
-{
-	const struct stateid closed = {{UINT32_MAX}};
-	struct stateid stateid;
-
-	xdr_get_u32(compound->in); /* sequence */
-	stateid = get_stateid(compound);
-	put_stateid(compound->out, &closed);
-	return clients_close(compound->call, compound->file, &stateid);
-}
-
-static uint32_t do_return_delegation(struct compound *compound)
+static uint32_t do_return_delegation(struct compound *compound, struct arguments *asked)
 {
 	struct stateid stateid = get_stateid(compound);
+	uint32_t status = admit(compound->call, NFS4_OK);
 
-	return clients_close(compound->call, compound->file, &stateid);
+	return status ?: clients_close(compound->call, compound->file, &stateid);
+}
+
+/* Its stateid is of no more use: the RFC's value for that. */
+static uint32_t do_close(struct compound *compound, struct arguments *asked)
+{
+	const struct stateid closed = {{UINT32_MAX}};
+	uint32_t status;
+
+	xdr_get_u32(compound->in); /* sequence */
+	status = do_return_delegation(compound, asked);
+	put_stateid(compound->out, &closed);
+	return status;
 }
 
 /* --- data --- */
 
-static uint32_t do_read(struct compound *compound)
+static uint32_t do_read(struct compound *compound, struct arguments *asked)
 {
 	struct nfs_call *call = compound->call;
 	struct stateid stateid = get_stateid(compound);
-	struct transfer read = {.offset = xdr_get_u64(call->in)};
-	uint32_t status;
+	struct transfer read = get_range(call->in, asked);
+	uint32_t status = admit(call, NFS4_OK);
 
-	read.length = xdr_get_u32(call->in);
-	if (call->in->bad)
-		return NFS4_OK;
-	status = clients_use(call, compound->file, &stateid);
+	status = status ?: clients_use(call, compound->file, &stateid);
 	status = status ?: files_read(call->front, compound->file, &read);
 	if (status)
 		return status;
-	xdr_put_u32(call->out, read.end);
-	xdr_put_u32(call->out, read.length);
+	put_words(call->out, (uint32_t[]){read.end, read.length}, 2);
 	call->data = read.data;
 	call->data_length = read.length;
 	return NFS4_OK;
 }
 
-static uint32_t do_write(struct compound *compound)
+static uint32_t do_write(struct compound *compound, struct arguments *asked)
 {
 	struct nfs_call *call = compound->call;
 	struct stateid stateid = get_stateid(compound);
-	struct transfer write = {.offset = xdr_get_u64(call->in)};
-	uint32_t status;
+	struct transfer write;
+	uint32_t words[4], status;
 
-	write.stable = xdr_get_u32(call->in);
-	write.length = xdr_get_u32(call->in);
-	if (call->in->bad)
-		return NFS4_OK;
-	if (write.length > call->limits->write_max)
-		return NFS4ERR_INVAL;
-	status = clients_use(call, compound->file, &stateid);
+	get_words(call->in, words, 4);
+	write.offset = asked->offset = (uint64_t)words[0] << 32 | words[1];
+	write.stable = asked->stable = words[2];
+	write.length = asked->count = words[3];
+	status = admit(call, write.length > call->limits->write_max ? NFS4ERR_INVAL : NFS4_OK);
+	status = status ?: clients_use(call, compound->file, &stateid);
 	status = status ?: files_write(call->front, compound->file, &write);
-	xdr_put_u32(call->out, write.length);
-	xdr_put_u32(call->out, write.stable);
+	put_words(call->out, (uint32_t[]){write.length, write.stable}, 2);
 	xdr_put_fixed(call->out, &write.verifier, sizeof(write.verifier));
 	return status;
 }
 
-static uint32_t do_commit(struct compound *compound)
+static uint32_t do_commit(struct compound *compound, struct arguments *asked)
 {
 	struct nfs_call *call = compound->call;
-	struct transfer commit = {.offset = xdr_get_u64(call->in)};
-	uint32_t status;
+	struct transfer commit = get_range(call->in, asked);
+	uint32_t status = admit(call, NFS4_OK);
 
-	commit.length = xdr_get_u32(call->in);
-	status = files_commit(call->front, compound->file, &commit);
+	status = status ?: files_commit(call->front, compound->file, &commit);
 	xdr_put_fixed(call->out, &commit.verifier, sizeof(commit.verifier));
 	return status;
 }
@@ -645,10 +642,11 @@ enum rules {
 	OF_FILE = 1 << 2,   /* needs a current file handle */
 	WITH_DATA = 1 << 3, /* the last one */
 	OF_SAVED = 1 << 4,  /* needs a saved file handle */
+	BARE = 1 << 5,	    /* has no arguments */
 };
 
 static const struct {
-	uint32_t (*serve)(struct compound *compound); /* NULL: it is not served */
+	uint32_t (*serve)(struct compound *compound, struct arguments *asked); /* NULL: it is not */
 	uint8_t rules;
 } operations[NFS4_LAST + 1] = {
 	[NFS4_ACCESS] = {do_access, OF_FILE},
@@ -657,17 +655,17 @@ static const struct {
 	[NFS4_CREATE] = {do_create, OF_FILE},
 	[NFS4_DELEGRETURN] = {do_return_delegation, OF_FILE},
 	[NFS4_GETATTR] = {do_get_attributes, OF_FILE},
-	[NFS4_GETFH] = {do_get_handle, OF_FILE},
+	[NFS4_GETFH] = {do_get_handle, OF_FILE | BARE},
 	[NFS4_LINK] = {do_link, OF_FILE | OF_SAVED},
 	[NFS4_LOOKUP] = {do_lookup, OF_FILE},
 	[NFS4_OPEN] = {do_open, OF_FILE},
 	[NFS4_PUTFH] = {do_put_handle, 0},
-	[NFS4_PUTROOTFH] = {do_put_root, 0},
+	[NFS4_PUTROOTFH] = {do_put_root, BARE},
 	[NFS4_READ] = {do_read, OF_FILE | WITH_DATA},
 	[NFS4_READDIR] = {do_readdir, OF_FILE},
 	[NFS4_REMOVE] = {do_remove, OF_FILE},
 	[NFS4_RENAME] = {do_rename, OF_FILE | OF_SAVED},
-	[NFS4_SAVEFH] = {do_save_handle, OF_FILE},
+	[NFS4_SAVEFH] = {do_save_handle, OF_FILE | BARE},
 	[NFS4_SECINFO] = {do_security, OF_FILE},
 	[NFS4_SECINFO_NO_NAME] = {do_security_no_name, OF_FILE},
 	[NFS4_SETATTR] = {do_set_attributes, OF_FILE},
@@ -713,33 +711,34 @@ static uint32_t check_size(const struct compound *compound)
 /* Reads the operation number `index` of `count`, and writes its result. */
 static uint32_t answer_operation(struct compound *compound, uint32_t index, uint32_t count)
 {
-	struct xdr_out *out = compound->out, status_at;
+	struct arguments *asked = compound->call->asked;
+	struct xdr_out *out = compound->out, begin = *out;
 	uint32_t operation = xdr_get_u32(compound->in);
 	bool legal = operation >= NFS4_FIRST && operation <= NFS4_LAST;
 	uint32_t status;
 
-	xdr_put_u32(out, legal ? operation : NFS4_ILLEGAL);
-	status_at = *out;
-	xdr_put_u32(out, NFS4_OK);
+	memset(asked, 0, ARGUMENTS_EACH);
+	asked->number = operation;
+	asked->file = compound->file;
+	put_words(out, (uint32_t[]){operation, NFS4_OK}, 2);
 	if (out->end - out->at < RESULT_MAX)
 		status = NFS4ERR_REP_TOO_BIG;
 	else
 		status = legal ? check(compound, operation, index, count) : NFS4ERR_OP_ILLEGAL;
-	status = status
-			 ?: front_begin(compound->call, (enum nfs4_operation)operation,
-					compound->file);
-	status = status ?: operations[operation].serve(compound);
+	if (!status && operations[operation].rules & BARE)
+		status = admit(compound->call, NFS4_OK);
+	status = status ?: operations[operation].serve(compound, asked);
 	if (compound->in->bad)
 		return status;
 	status = status ?: check_size(compound);
 	if (status) {
-		*out = status_at;
+		*out = begin;
 		compound->call->data_length = 0;
-		xdr_put_u32(out, status);
+		put_words(out, (uint32_t[]){legal ? operation : NFS4_ILLEGAL, status}, 2);
 		if (operation == NFS4_SETATTR)
 			attributes_put_set(out, 0); /* nothing was set */
 	}
-	return front_end(compound->call, (enum nfs4_operation)operation, status);
+	return front_end(compound->call, status);
 }
 
 /* --- the whole --- */
@@ -786,12 +785,13 @@ void serve_nfs4(struct nfs_call *call, bool whole)
 	struct compound compound = {.call = call,
 				    .in = in,
 				    .out = out,
+				    .whole = *in,
 				    .begin = out->at,
 				    .file = NO_FILE,
 				    .saved = NO_FILE};
 	struct xdr_out status_at = *out, count_at;
 	uint32_t status = NFS4_OK;
-	uint32_t minor, count, i = 0;
+	uint32_t words[2], minor, count, i = 0;
 
 	if (!whole && !is_write(*in)) {
 		in->bad = true;
@@ -799,8 +799,9 @@ void serve_nfs4(struct nfs_call *call, bool whole)
 	}
 	xdr_put_u32(out, NFS4_OK);
 	copy_tag(in, out);
-	minor = xdr_get_u32(in);
-	count = xdr_get_u32(in);
+	get_words(in, words, 2);
+	minor = words[0];
+	count = words[1];
 	count_at = *out;
 	xdr_put_u32(out, 0);
 	if (minor < NFS4_MINOR_MIN || minor > NFS4_MINOR_MAX)

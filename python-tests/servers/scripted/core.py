@@ -254,9 +254,9 @@ class Core:
         operation, told = self._operation(number), self._asked.operation
         if operation is None:
             return 0
-        name = self._name(told.name)
+        name, lost = self._name(told.name), told.status in (Status.STALE, Status.BADHANDLE)
         asked = Arguments(
-            file="?" if told.stale else path_of(self._node_or_none(told.file), name),
+            file="?" if lost else path_of(self._node_or_none(told.file), name),
             name=name,
             offset=told.offset,
             count=told.count,

@@ -20,6 +20,7 @@ struct front {
 	struct slot before; /* what it was then */
 	bool begun;	    /* the operation under way is Python's, too */
 	bool unheard;
+	bool failed; /* what has ended */
 };
 
 int32_t (*hooks_begin)(uint32_t operation);
@@ -60,27 +61,17 @@ void hooks_free(struct hooked_server *server)
 
 /* --- operations --- */
 
-static void refuse_session(struct nfs_call *call)
-{
-	struct xdr_in in = *call->in;
-
-	clients_refuse_session(call, xdr_get_u64(&in));
-}
-
-uint32_t front_begin(struct nfs_call *call, enum nfs4_operation operation, uint64_t file)
+uint32_t front_begin(struct nfs_call *call)
 {
 	struct front *front = call->front;
 	struct asked *asked = front->asked;
-	struct xdr_in in = *call->in;
+	const uint32_t number = asked->operation.number;
 	int32_t status;
 
 	asked->written = (uint32_t)(call->out->at - asked->results);
-	asked->begun = asked->written - (asked->version == NFS_V4 ? sizeof(uint32_t) : 0);
-	read_arguments(&asked->operation, asked->version, operation, file, &in);
-	if (in.bad) /* as the core finds out */
-		return 0;
+	asked->begun = asked->written - (number ? sizeof(uint32_t) : 0); /* NULL has none */
 	front->begun = true;
-	status = hooks_begin(operation);
+	status = hooks_begin(number);
 	if (status == HOOKS_UNHEARD) { /* nor has SEQUENCE come */
 		if (front->taken)
 			*front->taken = front->before;
@@ -89,22 +80,21 @@ uint32_t front_begin(struct nfs_call *call, enum nfs4_operation operation, uint6
 		return STATUS_DELAY; /* which is not sent */
 	}
 	if (status & HOOKS_TAKEN)
-		refuse_session(call);
-	if (status) /* the script may let the compound go on behind it */
-		*call->in = in;
+		clients_refuse_session(call, asked->operation.client);
 	return (uint32_t)status & ~HOOKS_TAKEN;
 }
 
-uint32_t front_end(struct nfs_call *call, enum nfs4_operation operation, uint32_t status)
+uint32_t front_end(struct nfs_call *call, uint32_t status)
 {
 	struct front *front = call->front;
 	struct asked *asked = front->asked;
 
+	front->failed = status;
 	asked->written = (uint32_t)(call->out->at - asked->results);
 	if (!front->begun || front->unheard) /* it could not be where it is, or was not heard */
 		return status;
 	asked->replaced = front->begun = false;
-	status = hooks_end(operation, status);
+	status = hooks_end(asked->operation.number, status);
 	if (asked->replaced)
 		call->data = NULL;
 	call->out->at = asked->results + asked->written;
@@ -127,28 +117,12 @@ uint32_t front_take_slot(struct nfs_call *call, struct session *session, struct 
 {
 	call->front->taken = slot;
 	call->front->before = *slot;
-	retarget(session, slot, call->limits->target ?: session->granted,
-		 call->front->asked->operation.highest);
+	retarget(session, slot, call->limits->target ?: session->granted, call->asked->highest);
 	return NFS4_OK;
 }
 
 void front_uses(struct nfs_call *call, struct client *client)
 {
-}
-
-/* Returns the status that it has. */
-static uint32_t answer_nfs3(struct nfs_call *call, uint32_t procedure)
-{
-	struct xdr_in results = {call->out->at, call->out->end, false};
-	uint32_t status = front_begin(call, (enum nfs4_operation)procedure, NO_FILE);
-
-	if (status)
-		refuse_nfs3(procedure, call->out, status);
-	else if (serve_nfs3(call, procedure) && procedure != NFS3_NULL)
-		status = xdr_get_u32(&results);
-	if (!call->in->bad)
-		front_end(call, (enum nfs4_operation)procedure, status);
-	return status;
 }
 
 enum hooked hooks_answer(struct hooked_server *server, const struct limits *limits,
@@ -159,6 +133,7 @@ enum hooked hooks_answer(struct hooked_server *server, const struct limits *limi
 	struct xdr_out out = {asked->results, asked->results + asked->room, false};
 	struct nfs_call call = {.front = &front,
 				.limits = limits,
+				.asked = &asked->operation,
 				.in = &in,
 				.out = &out,
 				.clients = &server->clients,
@@ -170,7 +145,7 @@ enum hooked hooks_answer(struct hooked_server *server, const struct limits *limi
 	if (asked->version == NFS_V4)
 		serve_nfs4(&call, true);
 	else
-		whole = answer_nfs3(&call, asked->procedure) || in.at == in.end;
+		whole = !serve_nfs3(&call, asked->procedure) || front.failed || in.at == in.end;
 	if (call.data)
 		xdr_put_fixed(&out, call.data, call.data_length);
 	asked->written = (uint32_t)(out.at - asked->results);

@@ -237,15 +237,17 @@ bool sink_init(const char *name)
 	return true;
 }
 
-uint32_t front_begin(struct nfs_call *call, enum nfs4_operation operation, uint64_t file)
+uint32_t front_begin(struct nfs_call *call)
 {
 	return NFS4_OK;
 }
 
-uint32_t front_end(struct nfs_call *call, enum nfs4_operation operation, uint32_t status)
+uint32_t front_end(struct nfs_call *call, uint32_t status)
 {
-	if (!status)
-		call->front->counts.nfs4[operation]++;
+	if (!call->clients)
+		call->front->counts.nfs[call->asked->number]++;
+	else if (!status)
+		call->front->counts.nfs4[call->asked->number]++;
 	return status;
 }
 
@@ -285,15 +287,6 @@ static enum accept_stat answer_mount(const struct nfs_call *call, uint32_t proce
 	return ACCEPT_SUCCESS;
 }
 
-static enum accept_stat answer_nfs3(struct nfs_call *call, uint32_t procedure)
-{
-	if (!serve_nfs3(call, procedure))
-		return ACCEPT_PROC_UNAVAIL;
-	if (!call->in->bad)
-		call->front->counts.nfs[procedure]++;
-	return ACCEPT_SUCCESS;
-}
-
 static enum accept_stat answer_nfs4(struct nfs_call *call, uint32_t procedure, bool whole)
 {
 	call->clients = &clients;
@@ -312,7 +305,7 @@ static enum accept_stat dispatch(struct nfs_call *call, const struct rpc_call *r
 	if (rpc->version != NFS_V3)
 		return ACCEPT_PROG_MISMATCH;
 	if (rpc->program == NFS_PROGRAM)
-		return answer_nfs3(call, rpc->procedure);
+		return serve_nfs3(call, rpc->procedure) ? ACCEPT_SUCCESS : ACCEPT_PROC_UNAVAIL;
 	return answer_mount(call, rpc->procedure);
 }
 
@@ -326,7 +319,11 @@ static enum accept_stat dispatch(struct nfs_call *call, const struct rpc_call *r
 static bool answer(struct front *front, struct xdr_in *in, bool whole, struct xdr_out *head,
 		   uint32_t *data)
 {
-	struct nfs_call call = {.front = front, .limits = &front->limits, .in = in, .out = head};
+	struct nfs_call call = {.front = front,
+				.limits = &front->limits,
+				.in = in,
+				.asked = &front->asked,
+				.out = head};
 	const struct xdr_out start = *head;
 	struct rpc_call rpc;
 	enum accept_stat status;

@@ -25,6 +25,7 @@ struct counts {
 /* A serving thread's. */
 struct front {
 	struct limits limits;
+	struct arguments asked;
 	struct counts counts;
 };
 
