@@ -615,6 +615,8 @@ static void answer4(struct nfs_call *call)
 	if (front->rpc.procedure == NFS4_NULL)
 		return;
 	call->clients = &server_clients;
+	call->call_header = (uint32_t)(call->in->at - front->call.at);
+	call->reply_header = RPC_ACCEPTED;
 	call->connection = front->came.connection;
 	call->address = front->came.address;
 	server_clients.now = world.clock.now;

@@ -90,9 +90,10 @@ struct nfs_call {
 
 	/* NFSv4.1's */
 	struct clients *clients;
-	uint32_t connection, address; /* the former's number, and where it leads to */
-	struct slot *slot;	      /* that carries the call, where replies are kept; or NULL */
-	uint64_t client;	      /* the same: the one whose session the call came over; or 0 */
+	uint32_t call_header, reply_header; /* RPC's, before the arguments and results: bytes */
+	uint32_t connection, address;	    /* the former's number, and where it leads to */
+	struct slot *slot; /* that carries the call, where replies are kept; or NULL */
+	uint64_t client;   /* the same: the one whose session the call came over; or 0 */
 };
 
 /* Numbers one behind the other; 0 where there are fewer. */
@@ -116,6 +117,7 @@ static inline void put_words(struct xdr_out *out, const uint32_t *words, uint32_
 }
 
 /* RPC's header (RFC 5531, 9). */
+enum { RPC_ACCEPTED = 24 }; /* bytes of a reply's header, by AUTH_NONE */
 enum accept_stat {
 	ACCEPT_SUCCESS = 0,
 	ACCEPT_PROG_UNAVAIL = 1,

@@ -389,7 +389,7 @@ static __attribute__((noinline)) uint32_t take_and_keep(struct nfs_call *call,
 		return take_again(call, slot, in, sequence);
 	if (sequence->sequence != slot->sequence + 1)
 		return NFS4ERR_SEQ_MISORDERED;
-	if (in->end - in->at > session->request_max)
+	if (call->call_header + (in->end - in->at) > session->request_max)
 		return NFS4ERR_REQ_TOO_BIG;
 	sequence->response_max = session->response_max;
 	slot->results = slot->results ?: malloc(CLIENTS_REPLY_MAX);

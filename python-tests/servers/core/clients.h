@@ -37,10 +37,10 @@ struct slot {
 struct session {
 	_Atomic uint64_t number; /* never given out again; 0: none */
 	uint64_t client;
-	_Atomic uint32_t slots, target; /* there are, and are to be used */
-	uint32_t granted;		/* slots, by CREATE_SESSION */
-	uint32_t request_max, response_max;
-	uint32_t bound[CLIENTS_BOUND]; /* the latest connections that are */
+	_Atomic uint32_t slots, target;	    /* there are, and are to be used */
+	uint32_t granted;		    /* slots, by CREATE_SESSION */
+	uint32_t request_max, response_max; /* bytes with RPC's headers (18.36.3) */
+	uint32_t bound[CLIENTS_BOUND];	    /* the latest connections that are */
 	uint32_t bindings;
 	struct slot *slot;
 };
@@ -152,7 +152,7 @@ struct sequence {
 	uint32_t sequence, slot;
 	bool keep;		/* the reply */
 	uint32_t slots, target; /* there are, and are to be used */
-	uint32_t response_max;	/* bytes of results; 0: any number */
+	uint32_t response_max;	/* bytes of the reply; 0: any number */
 	const uint8_t *kept;	/* the call has come again: these are its results; or NULL */
 	uint32_t kept_length;	/* bytes */
 };

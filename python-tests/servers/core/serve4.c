@@ -15,7 +15,7 @@ struct compound {
 	uint64_t file, saved;	/* file handles; NO_FILE: none */
 	struct stateid stateid; /* the current one; zeros: none */
 	const uint8_t *begin;	/* of the results */
-	uint32_t response_max;	/* bytes of all results; 0: any number */
+	uint32_t response_max;	/* bytes of the reply; 0: any number */
 	const uint8_t *kept;	/* the results of this call's earlier reply; or NULL */
 	uint32_t kept_length;
 };
@@ -702,7 +702,9 @@ static uint32_t check(const struct compound *compound, uint32_t operation, uint3
 
 static uint32_t check_size(const struct compound *compound)
 {
-	ptrdiff_t length = compound->out->at - compound->begin + compound->call->data_length;
+	const struct nfs_call *call = compound->call;
+	ptrdiff_t length =
+		call->reply_header + (call->out->at - compound->begin) + call->data_length;
 
 	return compound->response_max && length > compound->response_max ? NFS4ERR_REP_TOO_BIG
 									 : NFS4_OK;

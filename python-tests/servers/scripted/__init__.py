@@ -474,13 +474,14 @@ class ScriptedServer:
         if rpc.procedure is Mount.MNT:
             path = rpc.arguments.unpack_string().decode(errors="surrogateescape")
             return self._mount(path, ask(rpc.procedure, Arguments(name=path, file=path))[1])
-        rest = rpc.arguments.get_buffer()[rpc.arguments.get_position() :]
+        header = rpc.arguments.get_position()
+        rest = rpc.arguments.get_buffer()[header:]
         if isinstance(rpc.procedure, Nfs):
             return self.core.nfs3(rpc.procedure, rest, ask)
         call, answer = ask(rpc.procedure, Arguments())
-        return (
-            self.core.compound(call, answer, rest, ask) if call.procedure is Nfs4.COMPOUND else b""
-        )
+        if call.procedure is not Nfs4.COMPOUND:
+            return b""
+        return self.core.compound(call, answer, rest, ask, header)
 
     def _mount(self, path: str, answer: Results) -> bytes:
         """Return the export, or a directory below it (RFC 1813, appendix I)."""

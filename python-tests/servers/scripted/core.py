@@ -202,8 +202,10 @@ class Core:
         self._asked.version, self._asked.procedure = 3, procedure.value
         return self._serve(arguments, ask)
 
-    def compound(self, call: Call, whole: Results, arguments: bytes, ask: Ask) -> bytes:
-        """Carry a COMPOUND out likewise, and ask about its operations."""
+    def compound(
+        self, call: Call, whole: Results, arguments: bytes, ask: Ask, header: int
+    ) -> bytes:
+        """Carry a COMPOUND out likewise, behind so many bytes, and ask about its operations."""
         source = Unpacker(arguments)
         tag, minor = source.unpack_opaque(), source.unpack_uint()
         if minor not in self._terms.minors:
@@ -211,6 +213,7 @@ class Core:
         if refusal := _refusal(whole):
             return xdr(refusal, tag, 0)
         self._asked.version, self._asked.connection = 4, call.connection
+        self._asked.header = header
         self._asked.address = self._terms.minor_ids.get(call.server[0], 0)
         results = self._serve(arguments, ask)
         return results if whole.results is None else whole.results

@@ -137,6 +137,8 @@ enum hooked hooks_answer(struct hooked_server *server, const struct limits *limi
 				.in = &in,
 				.out = &out,
 				.clients = &server->clients,
+				.call_header = asked->header,
+				.reply_header = RPC_ACCEPTED,
 				.connection = asked->connection,
 				.address = asked->address};
 	bool whole = true; /* all of the arguments are read */

@@ -27,7 +27,7 @@ extern uint32_t (*hooks_write)(uint64_t file, struct transfer *write, const uint
 struct asked {
 	uint32_t version, procedure, connection, address;
 	const uint8_t *arguments;
-	uint32_t length;
+	uint32_t length, header; /* header: bytes of RPC's, before the arguments */
 	uint8_t *results;
 	uint32_t room, begun, written; /* where the operation's status stands; results so far */
 	bool replaced;		       /* by end(): READ's data is none of the results */
