@@ -308,12 +308,15 @@ uint32_t clients_create_session(struct nfs_call *call, uint64_t client, uint32_t
 
 void clients_refuse_session(struct nfs_call *call, uint64_t id)
 {
-	struct client *client = find_client(call->clients, known_id(call, id));
+	struct client *client;
 
-	if (!client)
-		return;
-	client->sequence++;
-	client->created = NULL;
+	pthread_mutex_lock(&call->clients->lock);
+	client = find_client(call->clients, known_id(call, id));
+	if (client) {
+		client->sequence++;
+		client->created = NULL;
+	}
+	pthread_mutex_unlock(&call->clients->lock);
 }
 
 uint32_t clients_bind_session(struct nfs_call *call, struct session_id id)
