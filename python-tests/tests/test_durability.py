@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What is durable when, by real fio: stable_how, which options bring a COMMIT, and hold_writes=.
 
-What a server loses, and what syncs wait for, is in test_scenarios.py and test_scenarios_files.py;
-real servers that are killed are in the fault matrix.
+What a server loses, and what syncs wait for, is in test_scenarios.py; real servers that are killed
+are in the fault matrix.
 """
 
 import signal

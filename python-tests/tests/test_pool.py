@@ -2,7 +2,7 @@
 """What a pool's text means and what is refused of it; spreads and terms.
 
 Any bytes at all are read or refused in good order by python-tests/fuzz/. Where stripes lie is in
-test_scenarios_files.py, what each direction and each job has in test_engine_pool.py.
+test_scenarios.py, what each direction and each job has in test_engine_pool.py.
 """
 
 import errno

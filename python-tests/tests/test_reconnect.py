@@ -41,7 +41,7 @@ def test_a_connection_that_brings_bytes_is_kept(job: Run) -> None:
     assert sum(line.reconnects for line in ran.stats) == 0
 
 
-# --- failover=1: what needs names; the rest is in test_scenarios_failover.py ---
+# --- failover=1: what needs names; the rest is in test_scenarios_calls.py ---
 
 
 def test_a_path_that_is_dead_from_the_start(client: FioRunner) -> None:

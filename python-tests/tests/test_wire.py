@@ -2,8 +2,7 @@
 """Framings in memory: records (RFC 5531, 11), RPC-over-RDMA (RFC 8166) and its private data (8797).
 
 The vectors were written by hand from the RFCs. Any bytes at all are read as they are meant by
-python-tests/fuzz/; that data is where it belongs, however records are cut, is in
-test_scenarios_files.py and test_sim.py.
+python-tests/fuzz/; that data is where it belongs, however records are cut, is in test_sim.py.
 """
 
 import errno
