@@ -155,16 +155,11 @@ static bool choose_sync(struct data_io *one, struct io_u *io_u, uint32_t file)
 static bool choose(uint32_t number, struct io_u *io_u)
 {
 	struct data_io *one = &data.ios[number];
+	uint64_t kind = world_random(12);
 
-	switch (world_random(12)) {
-	case 0: return choose_sync(one, io_u, (uint32_t)(data.order % sim_job.terms.files));
-	case 1:
-	case 2:
-	case 3:
-	case 4:
-	case 5: return choose_transfer(one, io_u, DDIR_READ);
-	default: return choose_transfer(one, io_u, DDIR_WRITE);
-	}
+	if (!kind)
+		return choose_sync(one, io_u, (uint32_t)(data.order % sim_job.terms.files));
+	return choose_transfer(one, io_u, kind <= 5 ? DDIR_READ : DDIR_WRITE);
 }
 
 /* --- what has ended --- */

@@ -318,7 +318,7 @@ static void lose_for_good(void)
 	case 1: network_listen(false); break;
 	default:
 		for (uint32_t i = 0; i < sim_job.terms.path_count; i++)
-			network_cut(i, true);
+			network_cut(i, UINT64_MAX);
 	}
 }
 
@@ -380,7 +380,7 @@ static void one_is_left(void)
 		return;
 	world_tell("ending: one path is left");
 	for (uint32_t i = 1; i < sim_job.terms.path_count; i++)
-		network_cut(i, true);
+		network_cut(i, UINT64_MAX);
 	sim_job.terms.soft = false; /* the workload's: an I/O that fails is a violation */
 	begin_all();
 	pass(3 * LIMIT_CONNECT);
@@ -470,13 +470,6 @@ static void run_ending(void)
 /* --- a seed's job --- */
 
 /* An address is out of reach for a while, now and then. */
-static void cut_one(void *context)
-{
-	uint32_t address = (uint32_t)(uintptr_t)context;
-
-	network_cut(address, false);
-}
-
 static void cut_by_chance(uint64_t in)
 {
 	uint32_t address = (uint32_t)world_random(sim_job.terms.path_count);
@@ -484,8 +477,7 @@ static void cut_by_chance(uint64_t in)
 	if (!world_chance(in))
 		return;
 	world.failures[FAILED_UNREACHED]++;
-	network_cut(address, true);
-	world_plan(world_random(20 * SEC), cut_one, NULL, (void *)(uintptr_t)address);
+	network_cut(address, world_random(20 * SEC));
 }
 
 static void run_ios(uint32_t count, uint64_t cut_in)

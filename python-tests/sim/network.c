@@ -14,27 +14,6 @@
 #include "transport/stream.h"
 #include "world.h"
 
-/*
- * A connection: its client's end is a descriptor, its server's end is this. It lives as long as
- * either end or a delivery knows it.
- */
-struct link_end {
-	int fd; /* -1: the client has closed it */
-	uint32_t address;
-	unsigned int users;
-	bool up;    /* the server has accepted it */
-	bool lost;  /* it was reset: the client is told when it has read what came before */
-	bool ended; /* the server has closed it: the same */
-	bool told;  /* the client has read that */
-	int failed; /* connecting has: a negative errno */
-	void *context;
-
-	uint8_t *inbox; /* bytes that have reached the client */
-	size_t inbox_length;
-	uint64_t arrives_there, arrives_here; /* the latest deliveries: they keep their order */
-	uint64_t sent, delivered;	      /* bytes, by the client, and to the server */
-};
-
 /* Bytes on their way; none: the end of the stream. */
 struct delivery {
 	TAILQ_ENTRY(delivery) link; /* of those that are held up */
@@ -79,16 +58,6 @@ static void release(struct link_end *end)
 			net.ends[i] = net.ends[--net.count];
 	free(end->inbox);
 	free(end);
-}
-
-void **network_context(struct link_end *end)
-{
-	return &end->context;
-}
-
-uint32_t network_address(const struct link_end *end)
-{
-	return end->address;
 }
 
 /* The client's descriptor is readable while there is something to be told. */
@@ -459,13 +428,22 @@ static void send_held(uint32_t address)
 	}
 }
 
-void network_cut(uint32_t address, bool cut)
+static void end_cut(void *context)
 {
-	world_tell("address %u: %s", address, cut ? "out of reach" : "back");
-	net.cut[address] = cut;
+	uint32_t address = (uint32_t)(uintptr_t)context;
+
+	world_tell("address %u: back", address);
+	net.cut[address] = false;
+	send_held(address);
+}
+
+void network_cut(uint32_t address, uint64_t time)
+{
+	world_tell("address %u: out of reach", address);
+	net.cut[address] = true;
 	net.cut_since[address] = world.clock.now;
-	if (!cut)
-		send_held(address);
+	if (time != UINT64_MAX)
+		world_plan(time, end_cut, NULL, (void *)(uintptr_t)address);
 }
 
 void network_fail(const struct network_terms *terms)
@@ -480,5 +458,5 @@ void network_heal(void)
 	memset(net.refuses, 0, sizeof(net.refuses));
 	for (uint32_t i = 0; i < ADDRESSES_MAX; i++)
 		if (net.cut[i])
-			network_cut(i, false);
+			end_cut((void *)(uintptr_t)i);
 }

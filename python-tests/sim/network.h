@@ -12,8 +12,28 @@
 
 enum { ADDRESSES_MAX = 4 };
 
-/* A connection's end at the server. */
-struct link_end;
+/*
+ * A connection: its client's end is a descriptor, its server's end is this. It lives as long as
+ * either end or a delivery knows it.
+ */
+struct link_end {
+	uint32_t address; /* that it leads to */
+	void *context;	  /* what the server keeps of it */
+
+	/* network.c's */
+	int fd; /* -1: the client has closed it */
+	unsigned int users;
+	bool up;    /* the server has accepted it */
+	bool lost;  /* it was reset: the client is told when it has read what came before */
+	bool ended; /* the server has closed it: the same */
+	bool told;  /* the client has read that */
+	int failed; /* connecting has: a negative errno */
+
+	uint8_t *inbox; /* bytes that have reached the client */
+	size_t inbox_length;
+	uint64_t arrives_there, arrives_here; /* the latest deliveries: they keep their order */
+	uint64_t sent, delivered;	      /* bytes, by the client, and to the server */
+};
 
 struct network_terms {
 	uint64_t latency;  /* nanoseconds, one way, at most */
@@ -36,9 +56,9 @@ void network_fail(const struct network_terms *terms);
 void network_listen(bool listens);
 /* New connections to an address are refused. */
 void network_refuse(uint32_t address);
-/* An address is out of reach: nothing arrives over it, in neither direction, and nothing is lost
- * but by resets. */
-void network_cut(uint32_t address, bool cut);
+/* An address is out of reach for a while, or (UINT64_MAX) until network_heal(): nothing arrives
+ * over it, in neither direction, and nothing is lost but by resets. */
+void network_cut(uint32_t address, uint64_t time);
 /* From now on nothing fails any more, and all is fast. */
 void network_heal(void);
 
@@ -55,8 +75,3 @@ void network_send(struct link_end *end, const void *bytes, size_t length);
 void network_reset(struct link_end *end);
 /* The same, once the client has read what was sent. */
 void network_finish(struct link_end *end);
-
-/* What the server keeps of a connection. */
-void **network_context(struct link_end *end);
-/* The address that it leads to. */
-uint32_t network_address(const struct link_end *end);

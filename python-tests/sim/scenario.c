@@ -48,17 +48,6 @@ static void act(enum scenario_act what, uint32_t address)
 	}
 }
 
-static void restore(void *address)
-{
-	network_cut((uint32_t)(uintptr_t)address, false);
-}
-
-static void cut_off(uint32_t address, uint64_t time)
-{
-	network_cut(address, true);
-	world_plan(time, restore, NULL, (void *)(uintptr_t)address);
-}
-
 struct scenario_call *scenario_received(const struct scenario_call *call,
 					struct scenario_fate *fate)
 {
@@ -78,7 +67,7 @@ struct scenario_call *scenario_received(const struct scenario_call *call,
 	run.terms->decide(kept, fate);
 	act(fate->act, call->address);
 	if (fate->cut)
-		cut_off(call->address, fate->cut);
+		network_cut(call->address, fate->cut);
 	if (fate->forgets)
 		server_forget();
 	if (fate->refused)

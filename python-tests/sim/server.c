@@ -92,12 +92,6 @@ static void begin_clients(uint32_t count)
 	forgot_at = 0;
 }
 
-static void restart_clients(void)
-{
-	server_clients.now = world.clock.now;
-	clients_restart(&server_clients);
-}
-
 const char *server4_keeps(void)
 {
 	const struct clients_kept kept = clients_kept(&server_clients);
@@ -158,7 +152,8 @@ static void restart(uint64_t down)
 	world_tell("server: restarts, for %.3f s", (double)down / SEC);
 	world.failures[FAILED_CRASH]++;
 	cache.count = 0;
-	restart_clients();
+	server_clients.now = world.clock.now;
+	clients_restart(&server_clients);
 	contexts_restart();
 	server_forget();
 	server.up = false;
@@ -244,7 +239,7 @@ static uint32_t sum_of(struct xdr_in call)
 /* A call that has come; it may wait for a thread before it is served. */
 static struct front *begin_call(struct link_end *end, const uint8_t *call, size_t length)
 {
-	const struct connection *connection = *network_context(end);
+	const struct connection *connection = end->context;
 	struct front *front = malloc(sizeof(*front) + REPLY_ROOM + length);
 	uint8_t *bytes = front->bytes, *copy = bytes + REPLY_ROOM;
 	struct rpc_call rpc;
@@ -264,7 +259,7 @@ static struct front *begin_call(struct link_end *end, const uint8_t *call, size_
 		.procedure = rpc.procedure,
 		.xid = rpc.xid,
 		.connection = connection->number,
-		.address = network_address(end),
+		.address = end->address,
 	};
 	LIST_INSERT_HEAD(&fronts, front, link);
 	rpc_put_accepted(&front->out, rpc.xid, ACCEPT_SUCCESS);
@@ -567,8 +562,7 @@ static uint32_t begin4(struct nfs_call *call)
 		judge_stateid(front);
 	decide(front);
 	/* What is about the message is the whole compound's. */
-	if (fate->unheard || fate->restarts || fate->mute || fate->delay || fate->end ||
-	    fate->fragment)
+	if (is_lost(fate) || fate->mute || fate->delay || fate->end || fate->fragment)
 		front->fate = *fate;
 	if (is_lost(fate)) { /* nor has SEQUENCE come */
 		if (front->taken)
@@ -729,7 +723,7 @@ static uint32_t get_client(struct xdr_in credentials)
 /* A connection is one client's; over NFSv4.1 the job's own asks for names. */
 static void judge_caller(const struct front *front)
 {
-	struct connection *connection = *network_context(front->end);
+	struct connection *connection = front->end->context;
 	uint32_t client = front->came.client;
 
 	if (connection->client && connection->client != client + 1)
@@ -782,14 +776,13 @@ static void wait_for_thread(struct front *front)
 
 void server_gone(struct link_end *end)
 {
-	void **context = network_context(end);
 	struct front *front;
 
 	LIST_FOREACH (front, &fronts, link)
 		if (front->end == end)
 			front->end = NULL;
-	free(*context);
-	*context = NULL;
+	free(end->context);
+	end->context = NULL;
 }
 
 static struct connection *new_connection(void)
@@ -804,11 +797,10 @@ static struct connection *new_connection(void)
 /* Serves the calls that are there in full. A restart takes the connection away meanwhile. */
 void server_received(struct link_end *end, const uint8_t *bytes, size_t length)
 {
-	void **context = network_context(end);
-	struct connection *connection = *context ?: new_connection();
+	struct connection *connection = end->context ?: new_connection();
 	struct front *front;
 
-	*context = connection;
+	end->context = connection;
 	while (length) {
 		size_t whole = RECORD_MARK_SIZE, part;
 
@@ -832,7 +824,7 @@ void server_received(struct link_end *end, const uint8_t *bytes, size_t length)
 			wait_for_thread(front);
 		else
 			serve(front);
-		if (!*context)
+		if (!end->context)
 			return;
 	}
 }
