@@ -5,7 +5,6 @@ Of several files a job, and requests of several segments, too.
 """
 
 from collections import Counter
-from collections.abc import Iterable
 
 import pytest
 from simulated import (
@@ -149,30 +148,28 @@ def test_a_hold_changes_nothing_for_a_server_that_stays(
     assert (ran.lines, letters) == ([], "WWWWWCWWWWWCWWWWWCWC")
 
 
-def _restarts(times: int) -> Hook:
+def _restarts(times: int) -> list[Hook]:
     """Restart at each COMMIT, which is then sent again and answered; so many times."""
-
-    def hook(call: CData) -> Fate | None:
-        restarts = call.procedure == _C.value and call.nth in range(1, 2 * times, 2)
-        return _RESTARTS if restarts else None
-
-    return hook
+    return [on(_C, _RESTARTS, nth=nth) for nth in range(1, 2 * times, 2)]
 
 
-_REPAIRS: dict[str, tuple[Hook, dict[str, object], int]] = {  # blocks that are written again
-    "between WRITE and COMMIT": (on(_C, FORGETS, nth=1), {}, 16),
+_REPAIRS: dict[str, tuple[list[Hook], dict[str, object], int]] = {  # blocks written again
+    "between WRITE and COMMIT": ([on(_C, FORGETS, nth=1)], {}, 16),
     "with the connection": (_restarts(1), {}, 16),
-    "three times": (on(_C, FORGETS, last=3), {}, 3 * 16),
+    "three times": ([on(_C, FORGETS, last=3)], {}, 3 * 16),
     "five times, with the connection": (_restarts(5), {}, 5 * 16),
     # By the open that was reclaimed. Nine WRITEs were answered before, the tenth tells of it.
-    "NFSv4.1": (on(Nfs4.WRITE, _RESTARTS, nth=10), {"depth": 1, "version": 4}, 10),
+    "NFSv4.1": ([on(Nfs4.WRITE, _RESTARTS, nth=10)], {"depth": 1, "version": 4}, 10),
+    # The first COMMIT of one file finds out for both. Over NFSv4.1 each has its own stateid.
+    "two files": ([on(_C, FORGETS, nth=1)], {"files": 2}, 16),
+    "two files, NFSv4.1": ([on(Nfs4.COMMIT, FORGETS, nth=1)], {"files": 2, "version": 4}, 16),
 }
 
 
 @pytest.mark.parametrize("name", _REPAIRS)
 def test_what_a_server_lost_is_written_again(scenario: Scenarios, name: str) -> None:
-    hook, terms, blocks = _REPAIRS[name]
-    ran = scenario(hook, **_WHOLE, **terms)
+    hooks, terms, blocks = _REPAIRS[name]
+    ran = scenario(*hooks, **_WHOLE, **terms)
     assert ran.result.rewritten == blocks * BLOCK
     assert ran.said("write verifier changed") == ran.said("all held data is durable now") == 1
 
@@ -205,7 +202,7 @@ _STUBBORN: dict[str, tuple[list[Hook], dict[str, object], int, int]] = {  # bloc
     "a new verifier on every COMMIT": ([on(_C, FORGETS)], {}, 16, 3),
     "a new verifier in every reply": ([on(_W, _RENAMES), on(_C, _RENAMES)], {"depth": 1}, 2, 3),
     "a full hold each time": ([on(_C, FORGETS)], {"hold": 8 * BLOCK}, 8, 3),
-    "a restart each time": ([_restarts(99)], {}, 16, 16),
+    "a restart each time": (_restarts(99), {}, 16, 16),
 }
 
 
@@ -291,24 +288,6 @@ _IN_FOUR: dict[str, object] = {"blocks": 1, "rsize": _SEGMENT, "wsize": _SEGMENT
 _LATE: Fate = {"delay": SECOND // 5}
 
 
-def _by_file(calls: Iterable[CData]) -> Counter[tuple[int, int]]:
-    return Counter((call.file, call.offset) for call in calls)
-
-
-def _all_of(files: int) -> set[tuple[int, int]]:
-    return {(file, BLOCK * number) for file in range(files) for number in range(BLOCKS // files)}
-
-
-@pytest.mark.parametrize("version", [3, 4])
-def test_each_file_has_its_own_data(scenario: Scenarios, version: int) -> None:
-    """Over NFSv4.1 with its own stateid, which the server does not take for another file."""
-    write, commit = (_W, _C) if version == 3 else (Nfs4.WRITE, Nfs4.COMMIT)
-    ran = scenario(files=4, version=version)
-    assert set(_by_file(ran.calls(write))) == _all_of(4)
-    assert sorted(call.file for call in ran.calls(commit)) == [0, 1, 2, 3]
-    scenario(files=4, version=version, reads=True)
-
-
 def test_a_sync_waits_for_its_own_file_alone(scenario: Scenarios) -> None:
     """Writes of file 1 that end are not those of file 0 that are awaited; file 2's end later.
 
@@ -346,17 +325,6 @@ def test_a_sync_tells_no_other_files_loss(scenario: Scenarios) -> None:
     ran = scenario(eager, on(_W, FORGETS, nth=4), files=2, blocks=4, depth=1, error="EIO")
     assert ran.lost == BLOCK
     assert (ran.said('"file" is not durable'), ran.said('"file1" is not durable')) == (0, 1)
-
-
-@pytest.mark.parametrize("version", [3, 4])
-def test_each_file_is_replayed_by_its_own_data(scenario: Scenarios, version: int) -> None:
-    """hold_writes: the first COMMIT of one file finds out for both what the server has lost."""
-    write, commit = (_W, _C) if version == 3 else (Nfs4.WRITE, Nfs4.COMMIT)
-    ran = scenario(on(commit, FORGETS, nth=1), files=2, hold=1 << 20, version=version)
-    again = ran.calls(write)[BLOCKS:]
-    assert ran.result.rewritten == BLOCKS * BLOCK
-    assert _by_file(again) == dict.fromkeys(_all_of(2), 1)
-    assert {call.file for call in ran.calls(commit) if call.time > again[-1].time} == {0, 1}
 
 
 # --- requests of several segments ---
@@ -402,12 +370,6 @@ def test_a_segment_that_is_lost_is_reported_once(scenario: Scenarios) -> None:
     ran = scenario(on(_W, FORGETS, nth=2), fsync=1, **_IN_FOUR, error="EIO")
     assert ran.lost == _SEGMENT
     assert ran.said("may be lost") == 1
-
-
-def test_segments_are_replayed_to_where_they_were(scenario: Scenarios) -> None:
-    """hold_writes: once the server has forgotten the first of four."""
-    ran = scenario(on(_W, FORGETS, nth=2), hold=1 << 20, **_IN_FOUR)
-    assert set(_by_file(ran.calls(_W))) == {(0, _SEGMENT * number) for number in range(4)}
 
 
 @pytest.mark.parametrize("reads", [False, True], ids=["WRITE", "READ"])

@@ -379,21 +379,6 @@ def test_a_server_that_breaks_the_protocol_now_and_then_is_kept(scenario: Scenar
     assert ran.result.reconnects == 5
 
 
-# --- parts ---
-
-
-@pytest.mark.parametrize(("limit", "block"), [(1, 64), (1000, BLOCK)])
-@pytest.mark.parametrize("reads", [False, True], ids=["WRITE", "READ"])
-def test_the_rest_is_asked_for(scenario: Scenarios, reads: bool, limit: int, block: int) -> None:
-    """By another call each time, which asks for all of it."""
-    operation = _R if reads else _W
-    ran = scenario(on(operation, {"limit": limit}), reads=reads, blocks=2, block=block)
-    calls = ran.calls(operation)
-    assert ran.lines == []
-    assert len({call.xid for call in calls}) == len(calls) == 2 * -(-block // limit)
-    assert all((call.offset + call.count) % block == 0 for call in calls)
-
-
 _GONE = "the server does not know the file any more"
 _REFUSED: list[tuple[Nfs | Nfs4, Status | Status4, int, str]] = [
     (_R, Status.STALE, errno.ESTALE, _GONE),
