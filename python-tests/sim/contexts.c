@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "security.h"
+#include "server.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "server.h"
 #include "util.h"
 #include "wire/credentials.h"
 #include "wire/rpcsec_gss.h"

@@ -7,7 +7,6 @@
 #include "fio/job.h"
 #include "group/connection.h"
 #include "network.h"
-#include "security.h"
 #include "server.h"
 #include "wire/rpcsec_gss.h"
 #include "world.h"
@@ -207,7 +206,6 @@ void job_heal(void)
 	network_heal();
 	network_listen(true);
 	server_heal();
-	kdc_heal();
 }
 
 static void set_timeo(uint64_t timeo)
@@ -585,7 +583,6 @@ uint64_t job_run(uint64_t seed, uint32_t count, bool trace)
 	struct network_terms network;
 	struct server_terms terms = {0};
 	struct server_fails fails;
-	struct kdc_terms kdc_terms;
 	uint64_t cut_in;
 
 	world_begin(seed, trace);
@@ -593,7 +590,7 @@ uint64_t job_run(uint64_t seed, uint32_t count, bool trace)
 	choose_server(&terms, &fails);
 	cut_in = rarely(2000);
 	sim_job.terms = job_terms(&fails);
-	security_choose(seed, &terms, &fails, &kdc_terms);
+	security_choose(seed, &terms.gss, &fails);
 	sim_job.terms.service = terms.gss.service;
 	sim_job.terms.changes = fails.change_in;
 	/* Seeds that are kept for something have one file, and no fragments. */
@@ -605,7 +602,6 @@ uint64_t job_run(uint64_t seed, uint32_t count, bool trace)
 	sim_job.terms.discards = !sim_job.terms.metadata &&
 				 sim_job.terms.service <= GSS_SERVICE_NONE && (seed + 5) % 10 < 2;
 	choose_clients(&sim_job.terms, seed);
-	security_begin(&kdc_terms);
 	sim_job.workload = sim_job.terms.metadata ? &metadata_workload : &data_workload;
 	sim_job.ended = sim_job.healed_at = 0;
 	sim_job.workload->begin();
@@ -614,7 +610,6 @@ uint64_t job_run(uint64_t seed, uint32_t count, bool trace)
 	tell_terms(seed, &sim_job.terms);
 	network_fail(&network);
 	server.fails = fails;
-	kdc.terms = kdc_terms;
 	if (!*world.violation)
 		run_ios(count, cut_in);
 	job_tear_down();

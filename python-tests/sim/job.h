@@ -101,5 +101,15 @@ void job_heal(void);
 /* Goes on until no I/O is left: each ends as soon after all has healed as its calls may wait. */
 void job_finish(void);
 
+/*
+ * --- Kerberos (security.c): the engine's RPCSEC_GSS for each client, by a mechanism whose KDC may
+ * be slow, or away for a while. What it promises is checked for each context and reply ---
+ */
+
+/* Chosen by a seed for its job, which has no Kerberos in two of three. */
+void security_choose(uint64_t seed, struct contexts_terms *terms, struct server_fails *fails);
+/* All clients are gone: they have given back what was theirs. */
+void security_end(void);
+
 /* Client `own` of a job that is many, from 1: it begins, or (NULL) has ended. */
 void job_note_client(uint32_t own, const struct rpc_client *rpc);

@@ -9,7 +9,6 @@
 #include "fio/job.h"
 #include "job.h"
 #include "network.h"
-#include "security.h"
 #include "world.h"
 
 enum { VERSIONS = 2, PROCEDURES = 80, BLOCK_MAX = 4096 };
@@ -217,7 +216,6 @@ static bool set_up(const struct scenario *scenario)
 				     .slots = scenario->slots}},
 	};
 	const struct network_terms quick = {.latency = MSEC / 10, .window = scenario->window};
-	const struct kdc_terms kdc_terms = {0};
 	bool opens;
 
 	sim_job.terms = (struct job_terms){
@@ -241,7 +239,6 @@ static bool set_up(const struct scenario *scenario)
 	};
 	sim_job.workload = &workload;
 	sim_job.ended = sim_job.healed_at = 0;
-	security_begin(&kdc_terms);
 	opens = job_set_up(&server_terms);
 	if (!opens)
 		world_violated("the job does not open");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "security.h"
+#include "job.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,7 +9,6 @@
 #include "client/client.h"
 #include "client/internal.h"
 #include "group/connection.h"
-#include "job.h"
 #include "nfs/path_client.h"
 #include "server.h"
 #include "wire/message.h"
@@ -54,14 +53,7 @@ struct mechanism {
 };
 
 static LIST_HEAD(, mechanism) mechanisms;
-struct kdc kdc;
-
-void kdc_heal(void)
-{
-	kdc.back_at = 0;
-	kdc.terms.away_in = kdc.terms.silence = 0;
-	kdc.terms.work = MSEC;
-}
+static uint64_t kdc_back_at;
 
 /* --- the job's terms --- */
 
@@ -77,16 +69,14 @@ static uint64_t rarely(uint64_t *chance, uint64_t least, uint64_t most)
 	return choose(chance, 2) ? 0 : least + choose(chance, most);
 }
 
-void security_choose(uint64_t seed, struct server_terms *terms, struct server_fails *fails,
-		     struct kdc_terms *kdc_terms)
+void security_choose(uint64_t seed, struct contexts_terms *terms, struct server_fails *fails)
 {
 	static const uint32_t windows[] = {1, 5, 32, 128, 256, 1024};
 	uint64_t chance = seed;
 
-	*kdc_terms = (struct kdc_terms){0};
 	if (choose(&chance, 3))
 		return;
-	terms->gss = (struct contexts_terms){
+	*terms = (struct contexts_terms){
 		.service = GSS_SERVICE_NONE + (uint32_t)choose(&chance, 3),
 		.window = windows[choose(&chance, ARRAY_SIZE(windows))],
 		.cuts = choose(&chance, 2),
@@ -96,25 +86,18 @@ void security_choose(uint64_t seed, struct server_terms *terms, struct server_fa
 	fails->forget_context_in = rarely(&chance, 300, 2000);
 	fails->change_in = rarely(&chance, 50, 1000);
 	fails->overtake_in = rarely(&chance, 10, 100);
-	*kdc_terms = (struct kdc_terms){
-		.lifetime = rarely(&chance, 20 * SEC, 200 * SEC),
-		.keeps = choose(&chance, 2),
-		.work = choose(&chance, 2) ? MSEC : choose(&chance, 3 * SEC),
-		.away_in = rarely(&chance, 1, 6),
-		.silence = choose(&chance, 2) ? 0 : 27 * SEC,
-	};
-}
-
-void security_begin(const struct kdc_terms *terms)
-{
-	kdc = (struct kdc){.terms = *terms};
-	kdc_heal();
+	terms->lifetime = rarely(&chance, 20 * SEC, 200 * SEC);
+	terms->keeps = choose(&chance, 2);
+	fails->kdc_work = choose(&chance, 2) ? MSEC : choose(&chance, 3 * SEC);
+	fails->kdc_away_in = rarely(&chance, 1, 6);
+	fails->kdc_silence = choose(&chance, 2) ? 0 : 27 * SEC;
 }
 
 void security_end(void)
 {
 	if (!LIST_EMPTY(&mechanisms))
 		world_violated("a client keeps its credentials, or a context outlives it");
+	kdc_back_at = 0;
 }
 
 /* --- who calls --- */
@@ -212,25 +195,25 @@ static void work(struct mechanism *mechanism, enum mechanism_state next, uint64_
 
 static bool kdc_answers(void)
 {
-	if (world.clock.now < kdc.back_at)
+	if (server.fails.kdc_away_in && world.clock.now < kdc_back_at)
 		return false;
-	if (!world_fails(FAILED_KDC, kdc.terms.away_in))
+	if (!world_fails(FAILED_KDC, server.fails.kdc_away_in))
 		return true;
-	kdc.back_at = world.clock.now + world_random(30 * SEC);
-	world_tell("KDC: away for %.3f s", (double)(kdc.back_at - world.clock.now) / SEC);
+	kdc_back_at = world.clock.now + world_random(30 * SEC);
+	world_tell("KDC: away for %.3f s", (double)(kdc_back_at - world.clock.now) / SEC);
 	return false;
 }
 
 /* False: there is none. */
 static bool get_ticket(struct mechanism *mechanism)
 {
-	uint64_t now = world.clock.now;
-	uint64_t wanted = now + (kdc.terms.keeps ? 0 : kdc.terms.lifetime / 2);
+	const struct contexts_terms *terms = &server.terms.gss;
+	uint64_t now = world.clock.now, wanted = now + (terms->keeps ? 0 : terms->lifetime / 2);
 
 	if (mechanism->ticket_end > wanted)
 		return true;
 	if (kdc_answers())
-		mechanism->ticket_end = kdc.terms.lifetime ? now + kdc.terms.lifetime : UINT64_MAX;
+		mechanism->ticket_end = terms->lifetime ? now + terms->lifetime : UINT64_MAX;
 	return mechanism->ticket_end > now;
 }
 
@@ -242,14 +225,14 @@ static void begin(struct gss_mechanism *base)
 	note_beginning(mechanism);
 	mechanism->next_keys.key = 0;
 	if (!get_ticket(mechanism)) {
-		work(mechanism, HAS_FAILED, kdc.terms.silence);
+		work(mechanism, HAS_FAILED, server.fails.kdc_silence);
 		return;
 	}
 	mechanism->half = world_random(UINT64_MAX);
 	mechanism->token[0] = mechanism->ticket_end;
 	mechanism->token[1] = mechanism->half;
 	mechanism->token_length = 16 + (uint32_t)world_random(sizeof(mechanism->token) - 15);
-	work(mechanism, TELLS, kdc.terms.work);
+	work(mechanism, TELLS, server.fails.kdc_work ?: MSEC);
 }
 
 static void feed(struct gss_mechanism *base, const uint8_t *reply, uint32_t length)
@@ -260,7 +243,7 @@ static void feed(struct gss_mechanism *base, const uint8_t *reply, uint32_t leng
 	if (mechanism->state != WAITS_FOR_REPLY)
 		world_violated("a mechanism is given a token that it does not wait for");
 	if (mechanism->next_keys.key) { /* the second round's: nothing is left to say */
-		work(mechanism, HAS_MADE, kdc.terms.work);
+		work(mechanism, HAS_MADE, server.fails.kdc_work ?: MSEC);
 		return;
 	}
 	if (length != sizeof(token)) {
@@ -271,7 +254,7 @@ static void feed(struct gss_mechanism *base, const uint8_t *reply, uint32_t leng
 	mechanism->next_keys.key = token_key(mechanism->half, token[0]);
 	mechanism->token[0] = mechanism->next_keys.key;
 	mechanism->token_length = sizeof(mechanism->token[0]);
-	work(mechanism, token[1] ? TELLS : HAS_MADE, kdc.terms.work);
+	work(mechanism, token[1] ? TELLS : HAS_MADE, server.fails.kdc_work ?: MSEC);
 }
 
 static uint64_t lifetime(const struct mechanism *mechanism)

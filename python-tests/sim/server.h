@@ -3,7 +3,7 @@
  * server.h - a simulated server of NFSv3 and NFSv4.1 with some files, of which it keeps what is
  * durable apart from what is only in its memory, and one directory. It may restart between any two
  * calls. Calls are carried out in the order in which they arrive, those with RPCSEC_GSS
- * (security.h) in any, as by a server's threads; they are answered in any.
+ * (contexts.c) in any, as by a server's threads; they are answered in any.
  */
 #pragma once
 
@@ -11,11 +11,11 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "security.h"
 #include "core/clients.h"
 #include "core/files.h"
 #include "network.h"
 #include "scenario.h"
+#include "wire/krb5_token.h"
 
 enum { SERVER_FILE = 32 << 10 /* bytes of all files */, SERVER_FILES_MAX = 4 };
 enum { SERVER_CLIENTS_MAX = 64 };
@@ -25,6 +25,18 @@ struct server4_terms {
 	bool closes_apart; /* CLOSE does not take the current stateid */
 	uint32_t lease;	   /* seconds; 0: 90 */
 	struct clients_terms clients;
+};
+
+struct contexts_terms {
+	uint32_t service;   /* of enum gss_service, that the export asks for; 0: AUTH_SYS */
+	uint32_t window;    /* numbers */
+	bool cuts;	    /* a number behind the window costs the connection */
+	uint64_t skew;	    /* nanoseconds that a ticket is taken after its end */
+	uint64_t rounds_in; /* making one context in so many takes a second round */
+
+	/* The KDC's */
+	uint64_t lifetime; /* nanoseconds of a ticket; 0: it has no end */
+	bool keeps;	   /* a ticket is used to its end; else another is fetched in time */
 };
 
 struct server_terms {
@@ -56,6 +68,9 @@ struct server_fails {
 	uint64_t forget_context_in;
 	uint64_t change_in;   /* a byte of a reply is another when it arrives */
 	uint64_t overtake_in; /* a call waits for its thread ten times as long as others */
+	uint64_t kdc_away_in; /* making a context finds no KDC, for a while */
+	uint64_t kdc_silence; /* nanoseconds until a KDC that is away is given up */
+	uint64_t kdc_work;    /* nanoseconds that a step takes, at most; 0: 1 ms */
 };
 
 struct server {
@@ -98,6 +113,50 @@ void server_heal(void);
 const char *server4_keeps(void);
 
 extern struct clients server_clients;
+
+/*
+ * --- Kerberos (contexts.c): contexts of RPCSEC_GSS (RFC 2203) with a window each, which a restart
+ * forgets, chance as well, and which end with their ticket; calls are opened, and replies sealed.
+ * What clients promise is checked for each number ---
+ */
+
+struct krb5_keys {
+	uint64_t key; /* of the context; 0: there is none */
+};
+
+/* What both ends make of the two halves of a key. */
+uint64_t token_key(uint64_t clients, uint64_t servers);
+
+void contexts_begin(void);
+void contexts_restart(void);
+/* Forgets them, and refuses tickets until then. */
+void contexts_refuse(uint64_t until);
+
+/* A call, from the xid on, has come in: the numbers of a context come in their order. */
+void contexts_note_arrival(const uint8_t *bytes, uint32_t length);
+
+/* What becomes of a call. */
+enum contexts_fate {
+	CONTEXTS_SERVE,	   /* its arguments are there */
+	CONTEXTS_ANSWERED, /* by the reply that is written */
+	CONTEXTS_DROP,	   /* its number is behind the window: no answer */
+};
+
+struct contexts_call {
+	struct krb5_keys keys; /* of the context; none: the call has no credentials */
+	uint32_t number;       /* the call's */
+};
+
+/*
+ * `in` is at the credential of the call that begins at `start`, and then at its arguments, which
+ * were decrypted where they lie. `out`: behind the xid of the reply.
+ */
+enum contexts_fate contexts_open(struct contexts_call *call, const uint8_t *start,
+				 struct xdr_in *in, struct xdr_out *out);
+
+/* `results` and what follows them up to out->at is sealed, with another header behind `header`. */
+void contexts_seal(struct contexts_call *call, uint8_t *header, const uint8_t *results,
+		   struct xdr_out *out);
 
 /* --- names (namespace.c): its files, and a directory whose entries have two names each
  * (nfs/entries.h), which may lead to an object. Changes are durable at once --- */

@@ -14,7 +14,6 @@
 #include "nfs/meta_io.h"
 #include "nfs/names.h"
 #include "nfs/version.h"
-#include "security.h"
 #include "server.h"
 #include "world.h"
 
