@@ -88,11 +88,10 @@ static bool is_free(uint32_t first, uint32_t count, bool to_write)
 /* Bytes that were held. */
 static uint64_t rewritten(void)
 {
-	const struct group *group = &sim_job.engine.group;
 	uint64_t bytes = 0;
 
-	for (uint32_t i = 0; i < group->job.conn_count; i++)
-		bytes += group->conns[i]->counters.rewritten_bytes;
+	for_each_conn (&sim_job.engine.group, conn)
+		bytes += conn->counters.rewritten_bytes;
 	return bytes;
 }
 

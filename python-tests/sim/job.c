@@ -232,10 +232,8 @@ void job_note_client(uint32_t own, const struct rpc_client *rpc)
 /* All is lost: a client whose connection is says so, and what to do. */
 static void check_causes(void)
 {
-	const struct group *group = &sim_job.engine.group;
-
-	for (uint32_t i = 0; i < group->job.clients; i++) {
-		const struct conn *conn = group->conns[i];
+	for (uint32_t i = 0; i < sim_job.terms.clients; i++) {
+		const struct conn *conn = sim_job.engine.group.conns[i];
 		char why[CONN_TROUBLE] = "";
 
 		conn->ops->trouble(conn, why);

@@ -39,16 +39,13 @@ static void begin(void)
 
 static uint64_t troubles(void)
 {
-	const struct group *group = &sim_job.engine.group;
 	uint64_t sum = 0;
 
 	for (int i = 0; i < FAILURES; i++)
 		sum += world.failures[i];
-	for (uint32_t i = 0; i < group->job.conn_count; i++) {
-		const struct counters *counters = &group->conns[i]->counters;
-
-		sum += counters->retransmissions + counters->reissues + counters->reconnects;
-	}
+	for_each_conn (&sim_job.engine.group, conn)
+		sum += conn->counters.retransmissions + conn->counters.reissues +
+		       conn->counters.reconnects;
 	return sum;
 }
 

@@ -256,8 +256,8 @@ static void count(void)
 	const struct group *group = &sim_job.engine.group;
 	uint64_t first = group->conns[0]->counters.outages.begun;
 
-	for (uint32_t i = 0; i < group->job.conn_count; i++) {
-		const struct counters *counters = &group->conns[i]->counters;
+	for_each_conn (group, conn) {
+		const struct counters *counters = &conn->counters;
 
 		run.result->began = max_of(run.result->began, counters->outages.begun - first);
 		run.result->reconnects += (uint32_t)counters->reconnects;
@@ -265,7 +265,7 @@ static void count(void)
 		run.result->rewritten += counters->rewritten_bytes;
 		run.result->contexts += counters->security.count;
 		run.result->making += counters->security.time;
-		run.result->rtts += (uint32_t)group->conns[i]->latency.rtt.count;
+		run.result->rtts += (uint32_t)conn->latency.rtt.count;
 	}
 }
 

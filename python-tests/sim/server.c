@@ -242,7 +242,7 @@ static struct front *begin_call(struct link_end *end, const uint8_t *call, size_
 	const struct connection *connection = end->context;
 	struct front *front = malloc(sizeof(*front) + REPLY_ROOM + length);
 	uint8_t *bytes = front->bytes, *copy = bytes + REPLY_ROOM;
-	struct rpc_call rpc;
+	const struct rpc_call *rpc = &front->rpc;
 
 	memcpy(copy, call, length);
 	*front = (struct front){
@@ -251,18 +251,17 @@ static struct front *begin_call(struct link_end *end, const uint8_t *call, size_
 		.out = {bytes + RECORD_MARK_SIZE, bytes + REPLY_ROOM, false},
 	};
 	front->in = front->call;
-	if (!rpc_get_call(&front->in, &rpc))
+	if (!rpc_get_call(&front->in, &front->rpc))
 		abort();
-	front->rpc = rpc;
 	front->came = (struct scenario_call){
-		.version = rpc.version,
-		.procedure = rpc.procedure,
-		.xid = rpc.xid,
+		.version = rpc->version,
+		.procedure = rpc->procedure,
+		.xid = rpc->xid,
 		.connection = connection->number,
 		.address = end->address,
 	};
 	LIST_INSERT_HEAD(&fronts, front, link);
-	rpc_put_accepted(&front->out, rpc.xid, ACCEPT_SUCCESS);
+	rpc_put_accepted(&front->out, rpc->xid, ACCEPT_SUCCESS);
 	return front;
 }
 

@@ -249,14 +249,7 @@ def test_a_full_hold_waits_for_a_commit(scenario: Scenarios) -> None:
 
 def test_commit_begins_at_half_of_the_hold(scenario: Scenarios) -> None:
     """The writer goes on: the first COMMIT is answered when the other half is written."""
-    writes = 0
-
-    def hook(call: CData) -> Fate | None:
-        nonlocal writes
-        writes += call.procedure == _W.value
-        return MUTE if call.procedure == _C.value and writes < 8 else None
-
-    ran = scenario(hook, hold=8 * BLOCK, depth=1, soft=True, timeo=5, retrans=20)
+    ran = scenario(on(_C, MUTE, nth=1), hold=8 * BLOCK, depth=1, timeo=5)
     letters = "".join("W" if call.procedure == _W.value else "C" for call in ran.log)
     assert letters[:9] == "WWWWCWWWW"
 

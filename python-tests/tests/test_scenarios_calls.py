@@ -500,14 +500,10 @@ def test_a_path_of_several_connections_is_told_of_once(scenario: Scenarios) -> N
 
 def test_a_long_call_is_no_silence(scenario: Scenarios) -> None:
     """A server that takes its time for one call, and answers others, is asked and left alone."""
-
-    def hook(call: CData) -> Fate | None:
-        late = call.procedure == _W.value and call.offset == 3 * BLOCK
-        return {"delay": 6 * SECOND} if late else None
-
-    ran = scenario(hook, **{**_PATHS, "timeo": 50})
+    ran = scenario(on(_W, {"delay": 6 * SECOND}, nth=4), **{**_PATHS, "timeo": 50})
+    late = ran.calls(_W)[3]
     assert ran.lines == []
-    assert len({call.address for call in ran.calls(_W) if call.offset == 3 * BLOCK}) == 1
+    assert {call.address for call in ran.calls(_W) if call.offset == late.offset} == {late.address}
 
 
 def test_a_probe_waits_for_the_data_before_it(scenario: Scenarios) -> None:
