@@ -25,7 +25,7 @@ struct workload {
 	bool (*choose)(uint32_t number, struct io_u *io_u);
 	/* It has completed. */
 	void (*ended)(uint32_t number, const struct io_u *io_u);
-	/* All has healed, and no I/O is left: the job's end. */
+	/* All has healed, and no I/O is left: the job's end. May be NULL. */
 	void (*settle)(void);
 };
 extern const struct workload data_workload, metadata_workload;

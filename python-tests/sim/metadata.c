@@ -206,8 +206,4 @@ static void ended(uint32_t number, const struct io_u *io_u)
 		world_violated("%s failed: %s", meta_name(one->op), strerror(error));
 }
 
-static void settle(void)
-{
-}
-
-const struct workload metadata_workload = {begin, choose, ended, settle};
+const struct workload metadata_workload = {begin, choose, ended, NULL};

@@ -77,7 +77,7 @@ static void leave_server(struct link_end *end)
 	server_gone(end);
 }
 
-static void reset(struct link_end *end, const char *why)
+void network_reset(struct link_end *end, const char *why)
 {
 	if (end->lost || end->failed)
 		return;
@@ -86,11 +86,6 @@ static void reset(struct link_end *end, const char *why)
 	end->lost = true;
 	leave_server(end);
 	wake(end);
-}
-
-void network_reset(struct link_end *end)
-{
-	reset(end, "by the server");
 }
 
 /* --- deliveries --- */
@@ -145,7 +140,7 @@ static void deliver(void *context)
 		return;
 	}
 	if (!end->lost && world_chance(net.terms.reset_in)) {
-		reset(end, "by chance");
+		network_reset(end, "by chance");
 	} else if (end->lost) {
 		; /* it is gone with its connection */
 	} else if (delivery->to_server) {
@@ -409,7 +404,7 @@ void network_listen(bool listens)
 	net.listens = listens;
 	for (uint32_t i = 0; !listens && i < net.count; i++)
 		if (net.ends[i]->up)
-			reset(net.ends[i], "the server is gone");
+			network_reset(net.ends[i], "the server is gone");
 }
 
 void network_refuse(uint32_t address)

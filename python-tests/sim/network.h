@@ -72,6 +72,6 @@ uint32_t network_asked_unheard(void);
 void network_send(struct link_end *end, const void *bytes, size_t length);
 
 /* The server ends the connection, and `end` with it. */
-void network_reset(struct link_end *end);
+void network_reset(struct link_end *end, const char *why);
 /* The same, once the client has read what was sent. */
 void network_finish(struct link_end *end);

@@ -105,24 +105,19 @@ const char *server4_keeps(void)
 
 /* --- all of it --- */
 
-void server_begin(const struct server_terms *terms, uint32_t clients)
+void server_begin(const struct server_terms *terms, uint32_t clients, uint32_t files, uint32_t size)
 {
 	memset(&server, 0, sizeof(server));
 	cache.count = 0;
 	namespace_begin();
 	server.terms = *terms;
 	server.clients = clients;
-	server_divide(1, 0);
+	server.files = files;
+	server.size = size ?: SERVER_FILE / files;
 	begin_clients(clients);
 	contexts_begin();
 	server.up = true;
 	server.verifier = world_random(UINT64_MAX);
-}
-
-void server_divide(uint32_t files, uint32_t size)
-{
-	server.files = files;
-	server.size = size ?: SERVER_FILE / files;
 }
 
 uint32_t server_place(uint32_t file)
@@ -184,7 +179,7 @@ static void end_connection(const struct front *front)
 	if (!front->end)
 		return;
 	if (front->fate.end == SCENARIO_RESET)
-		network_reset(front->end);
+		network_reset(front->end, "by the server");
 	else if (front->fate.end == SCENARIO_CLOSE)
 		network_finish(front->end);
 }
@@ -534,12 +529,9 @@ static void judge(const struct nfs_call *by, enum nfs4_operation operation, uint
 /* One of those about names asks to wait, though others before it in the compound were done. */
 static bool is_delayed(enum nfs4_operation operation)
 {
-	switch (operation) {
-	case NFS4_READ:
-	case NFS4_WRITE:
-	case NFS4_COMMIT: return false; /* files_read() and the like do */
-	default: return operation < NFS4_BIND_CONN_TO_SESSION && delays();
-	}
+	bool moves = operation == NFS4_READ || operation == NFS4_WRITE || operation == NFS4_COMMIT;
+
+	return !moves && operation < NFS4_BIND_CONN_TO_SESSION && delays();
 }
 
 /* A READ or WRITE is by an open's stateid. */
@@ -690,7 +682,7 @@ static bool answer_gss(struct front *front)
 			   context.number);
 		forget_call(front);
 		if (server.terms.gss.cuts)
-			network_reset(end);
+			network_reset(end, "by the server");
 		return false;
 	case CONTEXTS_SERVE: break;
 	}

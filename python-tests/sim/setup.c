@@ -292,10 +292,11 @@ bool job_set_up(const struct server_terms *server_terms)
 	bool opens;
 
 	memset(sim_job.ios, 0, sizeof(sim_job.ios));
+	sim_job.ended = sim_job.healed_at = 0;
 	sim_job.tick = JOB_TICK;
 	network_begin();
-	server_begin(server_terms, terms->clients);
-	server_divide(terms->files, terms->scenario ? terms->scenario->size : 0);
+	server_begin(server_terms, terms->clients, terms->files,
+		     terms->scenario ? terms->scenario->size : 0);
 	fill_td(&sim_job.td, terms);
 	fill_engine(terms);
 	world.creeps = true;
@@ -305,6 +306,8 @@ bool job_set_up(const struct server_terms *server_terms)
 		!group_open(group, paths, terms->path_count, terms->per_path, never_stops) &&
 		open_for_clients(group);
 	world.moment = MSEC;
+	if (!opens)
+		world_violated("the job does not open");
 	if (opens && group->job.alive != group->job.conn_count)
 		world_violated("a path whose server is well is given up before it is connected");
 	for (uint32_t i = 0; i < terms->path_count; i++) {
