@@ -7,9 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "fio/job.h"
 #include "job.h"
-#include "server.h"
 #include "world.h"
 
 enum {

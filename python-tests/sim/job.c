@@ -4,10 +4,7 @@
 #include <string.h>
 
 #include "client/client.h"
-#include "fio/job.h"
 #include "group/connection.h"
-#include "network.h"
-#include "server.h"
 #include "wire/rpcsec_gss.h"
 #include "world.h"
 

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "server.h"
 #include "fio/meta_job.h"
 #include "job.h"
 #include "world.h"

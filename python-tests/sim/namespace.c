@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/files.h"
 #include "util.h"
 #include "world.h"
 

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "scenario.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "fio/job.h"
 #include "job.h"
-#include "network.h"
 #include "world.h"
 
 enum { VERSIONS = 2, PROCEDURES = 80, BLOCK_MAX = 4096 };

@@ -4,13 +4,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
 
 #include "client/client.h"
 #include "client/internal.h"
 #include "group/connection.h"
 #include "nfs/path_client.h"
-#include "server.h"
 #include "wire/message.h"
 #include "util.h"
 #include "wire/rpcsec_gss.h"

@@ -4,10 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
 
-#include "core/files.h"
-#include "core/call.h"
 #include "nfs/nfs3.h"
 #include "util.h"
 #include "wire/record.h"

@@ -7,14 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fio/job.h"
 #include "fio/job_log.h"
 #include "fio/job_terms.h"
 #include "nfs/entries.h"
 #include "nfs/meta_io.h"
 #include "nfs/names.h"
 #include "nfs/version.h"
-#include "server.h"
 #include "world.h"
 
 static struct path *paths[PATHS_MAX];
