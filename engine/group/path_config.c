@@ -106,14 +106,13 @@ static bool set_names(struct terms *terms, const struct pool_path *path)
 
 /* --- why a path cannot have its terms, and what to do --- */
 
-static int refuse(pool_log *log, const struct path_config *config, const struct term *term,
-		  const char *why)
+static bool has_rdma_device(void)
 {
-	const struct terms *terms = &config->terms;
+	glob_t devices = {0};
+	bool has = !glob("/sys/class/infiniband/?*", GLOB_NOSORT, NULL, &devices);
 
-	log("%s: %s=%s: %s", config->label, term_given(term, terms) ? term->in_path : term->word,
-	    term_value(term, *term_number(term, terms))->word, why);
-	return -EPROTONOSUPPORT;
+	globfree(&devices);
+	return has;
 }
 
 static int check_terms(pool_log *log, const struct path_config *config)
@@ -148,28 +147,23 @@ static int check_terms(pool_log *log, const struct path_config *config)
 		 "the engine was built without libibverbs and librdmacm: apt-get install "
 		 "libibverbs-dev librdmacm-dev, build again; or use proto=tcp"},
 #endif
+		/* Checked before the layout, which needs no RDMA, but would be useless without. */
+		{TERM(proto), config->rdma && !has_rdma_device(),
+		 "this machine has no RDMA device: load its driver (rdma link lists devices), or "
+		 "use proto=tcp"},
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(refusals); i++)
-		if (refusals[i].given)
-			return refuse(log, config, refusals[i].term, refusals[i].why);
+	for (size_t i = 0; i < ARRAY_SIZE(refusals); i++) {
+		const struct term *term = refusals[i].term;
+
+		if (!refusals[i].given)
+			continue;
+		log("%s: %s=%s: %s", config->label,
+		    term_given(term, terms) ? term->in_path : term->word,
+		    term_value(term, *term_number(term, terms))->word, refusals[i].why);
+		return term == TERM(proto) ? -ENODEV : -EPROTONOSUPPORT;
+	}
 	return 0;
-}
-
-/* Checked before the layout, which needs no RDMA, but would be useless without it. */
-static int check_device(pool_log *log, const struct path_config *config)
-{
-	glob_t devices = {0};
-	bool missing =
-		config->rdma && glob("/sys/class/infiniband/?*", GLOB_NOSORT, NULL, &devices);
-
-	globfree(&devices);
-	if (!missing)
-		return 0;
-	refuse(log, config, TERM(proto),
-	       "this machine has no RDMA device: load its driver (rdma link lists devices), or use "
-	       "proto=tcp");
-	return -ENODEV;
 }
 
 /* Checks that a keytab file is readable. Does not check another type of keytab (TYPE:name). */
@@ -228,8 +222,7 @@ static int nfs_terms(pool_log *log, const struct pool_path *path, struct path_co
 	if (!config->address || !config->export || !set_names(&config->terms, path))
 		return -ENOMEM;
 	copy_terms(log, config);
-	return check_terms(log, config) ?: check_keytab(log, config) ?: check_device(log, config)
-		       ?: read_locals(log, config);
+	return check_terms(log, config) ?: check_keytab(log, config) ?: read_locals(log, config);
 }
 
 int path_config_make(struct path_config *config, const struct pool_path *path,
