@@ -396,9 +396,7 @@ static bool owes(const struct job *job, uint32_t file)
  * file at the server and has extents, too, it takes over the closed one's durable extents. */
 static void let_go(struct job *job, uint32_t file)
 {
-	for (uint64_t number = job->hold.first; number < job->hold.end; number++) {
-		const struct hold_extent *extent = hold_extent(&job->hold, number);
-
+	for_each_extent (&job->hold, extent) {
 		if (extent->file != file && !extent->dropped &&
 		    job_same_file(job, extent->file, file)) {
 			hold_hand_over(&job->hold, file, extent->file);

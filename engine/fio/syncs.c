@@ -190,13 +190,10 @@ static void give_up(struct job *job, int error)
 	job->replay.broken = error;
 	if (job->replay.rounds) {
 		clear_ledgers(job);
-		for (uint64_t number = hold->first; number < hold->end; number++) {
-			const struct hold_extent *extent = hold_extent(hold, number);
-
+		for_each_extent (hold, extent)
 			if (!extent->settled)
 				path_of(job, extent)->files[extent->file].ledger.lost +=
 					extent->length;
-		}
 	}
 	for (uint32_t file = 0; file < job->group.job.file_count; file++)
 		hold_forget(hold, file);

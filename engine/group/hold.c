@@ -156,9 +156,7 @@ uint64_t hold_begin_replay(struct hold *hold)
 
 	hold->lost = false;
 	hold_begin_commit(hold); /* earlier replies no longer count */
-	for (uint64_t number = hold->first; number < hold->end; number++) {
-		struct hold_extent *extent = hold_extent(hold, number);
-
+	for_each_extent (hold, extent) {
 		if (extent->dropped)
 			continue;
 		disown(extent);
@@ -189,9 +187,7 @@ static bool covers(const struct hold_extent *extent, const struct ledger *ledger
 void hold_committed(struct hold *hold, const struct ledger *ledger, uint64_t sent,
 		    const uint8_t verifier[LEDGER_VERIFIER])
 {
-	for (uint64_t number = hold->first; number < hold->end; number++) {
-		struct hold_extent *extent = hold_extent(hold, number);
-
+	for_each_extent (hold, extent) {
 		if (!covers(extent, ledger, sent))
 			continue;
 		if (extent->mixed_verifiers || !ledger_same(extent->verifier, verifier))
@@ -204,9 +200,7 @@ void hold_committed(struct hold *hold, const struct ledger *ledger, uint64_t sen
 
 void hold_commit_failed(struct hold *hold, const struct ledger *ledger, uint64_t sent)
 {
-	for (uint64_t number = hold->first; number < hold->end; number++) {
-		struct hold_extent *extent = hold_extent(hold, number);
-
+	for_each_extent (hold, extent) {
 		if (!covers(extent, ledger, sent) || extent->under_way)
 			continue;
 		if (extent->again)
@@ -219,19 +213,16 @@ void hold_commit_failed(struct hold *hold, const struct ledger *ledger, uint64_t
 
 void hold_forget(struct hold *hold, uint32_t file)
 {
-	for (uint64_t number = hold->first; number < hold->end; number++)
-		if (hold_extent(hold, number)->file == file)
-			drop(hold, hold_extent(hold, number));
+	for_each_extent (hold, extent)
+		if (extent->file == file)
+			drop(hold, extent);
 	trim_settled(hold);
 }
 
 void hold_hand_over(struct hold *hold, uint32_t file, uint32_t twin)
 {
-	for (uint64_t number = hold->first; number < hold->end; number++) {
-		struct hold_extent *extent = hold_extent(hold, number);
-
+	for_each_extent (hold, extent)
 		if (extent->file == file && extent->settled)
 			extent->file = twin;
-	}
 	hold_forget(hold, file);
 }

@@ -96,6 +96,11 @@ static inline struct hold_extent *hold_extent(const struct hold *hold, uint64_t 
 	return &hold->extents[number % hold->extent_max];
 }
 
+/* Each extent, the oldest first. The body has no break. */
+#define for_each_extent(hold, extent)                                            \
+	for (uint64_t number_ = (hold)->first; number_ < (hold)->end; number_++) \
+		for (struct hold_extent *extent = hold_extent(hold, number_); extent; extent = NULL)
+
 /* Begins a replay of every extent: replies to earlier WRITEs no longer count. Returns the bytes to
  * write. The caller takes no new extent until the replay is over. */
 uint64_t hold_begin_replay(struct hold *hold);

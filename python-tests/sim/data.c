@@ -257,8 +257,8 @@ static void check_hold(void)
 		world_violated("what is held was given up: %s", strerror(replay->broken));
 	if (!replay->rounds && !replay->broken)
 		data.crashes = world.failures[FAILED_CRASH];
-	for (uint64_t number = hold->first; number < hold->end; number++)
-		bytes += hold_extent(hold, number)->length;
+	for_each_extent (hold, extent)
+		bytes += extent->length;
 	if (bytes > hold->size)
 		world_violated("%llu bytes are held, of %llu", (unsigned long long)bytes,
 			       (unsigned long long)hold->size);
