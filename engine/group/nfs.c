@@ -53,7 +53,6 @@ static void health_changed(struct rpc_client *rpc)
 
 /* --- durability: replies to WRITE and COMMIT go into the file's ledger, and into the hold --- */
 
-/* A WRITE of `count` bytes was answered; `durable`: the server has made them durable at once. */
 static void wrote(struct conn_io *io, uint32_t count, bool durable,
 		  const uint8_t verifier[LEDGER_VERIFIER])
 {
@@ -68,7 +67,6 @@ static void wrote(struct conn_io *io, uint32_t count, bool durable,
 		hold_wrote(io->conn->job->hold, io->held, ledger, verifier);
 }
 
-/* A COMMIT is sent now: it covers every WRITE answered so far. */
 static void commit_begins(struct conn_io *io)
 {
 	const struct hold *hold = io->conn->job->hold;
@@ -90,7 +88,6 @@ static void committed(struct conn_io *io, const uint8_t verifier[LEDGER_VERIFIER
 	hold_committed(hold, io->commit->ledger, io->commit->covered.clock, verifier);
 }
 
-/* A COMMIT was postponed, or goes to another connection: its bytes wait for another COMMIT. */
 static void commit_undone(struct conn_io *io)
 {
 	bool lost = ledger_undo_commit(io->commit->ledger, &io->commit->covered);
@@ -100,7 +97,6 @@ static void commit_undone(struct conn_io *io)
 	io->commit->covered.number = 0;
 }
 
-/* A COMMIT failed: the bytes that it covers may be lost. */
 static void commit_failed(struct conn_io *io)
 {
 	struct hold *hold = io->conn->job->hold;
