@@ -63,8 +63,8 @@ static inline bool patience_over(struct patience *patience, uint64_t now)
 }
 
 /*
- * One round of a loop that waits: poll(2) for at most `ms`. 0: look again; -EINTR: stop() says so;
- * -ETIMEDOUT: patience, by clock_now(), is over (NULL: never).
+ * One round of a loop that waits: poll(2) for at most `ms`, such as WAIT_SLICE_MS. 0: look again;
+ * -EINTR: stop() says so; -ETIMEDOUT: patience, by clock_now(), is over (NULL: never).
  */
 static inline int wait_part(struct pollfd *polls, nfds_t count, int ms, struct patience *patience,
 			    bool (*stop)(void))
@@ -77,19 +77,12 @@ static inline int wait_part(struct pollfd *polls, nfds_t count, int ms, struct p
 	return 0;
 }
 
-/* The same, for at most a slice. */
-static inline int wait_slice(struct pollfd *polls, nfds_t count, struct patience *patience,
-			     bool (*stop)(void))
-{
-	return wait_part(polls, count, WAIT_SLICE_MS, patience, stop);
-}
-
 /* Sleeps until a time by clock_now(): 0, or -EINTR where stop() says so. */
 static inline int wait_until(uint64_t until, bool (*stop)(void))
 {
 	int error = 0;
 
 	while (!error && clock_now() <= until)
-		error = wait_slice(NULL, 0, NULL, stop);
+		error = wait_part(NULL, 0, WAIT_SLICE_MS, NULL, stop);
 	return error;
 }

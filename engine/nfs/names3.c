@@ -134,7 +134,8 @@ static int await(struct mount *mount, bool refused)
 			.fd = rpc_get_fd(mount->rpc),
 			.events = (short)rpc_which_events(mount->rpc),
 		};
-		int error = wait_slice(&poll_fd, 1, &mount->patience, mount->path->job.stop);
+		int error = wait_part(&poll_fd, 1, WAIT_SLICE_MS, &mount->patience,
+				      mount->path->job.stop);
 
 		if (error)
 			return fail(mount, error,

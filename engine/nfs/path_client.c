@@ -119,7 +119,7 @@ int path_client_await(struct rpc_client *rpc)
 
 		stopped = patience_over(&patience, clock_read(rpc->clock))
 				  ? -ETIMEDOUT
-				  : wait_slice(&poll_fd, 1, NULL, path->job.stop);
+				  : wait_part(&poll_fd, 1, WAIT_SLICE_MS, NULL, path->job.stop);
 	}
 	if (stopped == -ETIMEDOUT && client_without_context_for(rpc))
 		lacks_context(rpc);

@@ -43,7 +43,7 @@ static int connect_link(struct rdma_link *link, struct ibv_pd **pd)
 			error = begin_to_connect(link, pd);
 		if (error || link->state == RDMA_LINK_CONNECTED)
 			return error;
-		waited = wait_slice(&poll_fd, 1, &patience, NULL);
+		waited = wait_part(&poll_fd, 1, WAIT_SLICE_MS, &patience, NULL);
 	}
 	return waited;
 }

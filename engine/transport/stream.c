@@ -380,7 +380,7 @@ int tcp_probe(const struct rpc_address *address, uint64_t timeout, bool (*stop)(
 	if (error < 0)
 		return error;
 	while (!waited && (error = tcp_socket_connected(poll_fd.fd)) == -EINPROGRESS)
-		waited = wait_slice(&poll_fd, 1, &patience, stop);
+		waited = wait_part(&poll_fd, 1, WAIT_SLICE_MS, &patience, stop);
 	tcp_socket_close(poll_fd.fd, false);
 	return waited ?: error;
 }
