@@ -3,12 +3,7 @@
  * call.c - releases a call's xid and slot, ends the call, and acts on its complete reply; and what
  * the calls of a lost channel do: wait for the next one, fail, or move away.
  */
-#include "client/call.h"
-
-#include "client/internal.h"
-#include "client/timers.h"
-#include "stats/latency.h"
-#include "util.h"
+#include "client/client.h"
 
 /* Tells the credentials that the call's stamp is no longer needed to verify a reply. */
 static void release_stamp(struct rpc_client *rpc, struct call *call)

@@ -7,8 +7,6 @@
 
 #include <stdlib.h>
 
-#include "client/internal.h"
-
 /* --- silence --- */
 
 /* Probes a server that owes replies: a slow call alone does not show that the server is dead. */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* reply.c - receives replies, finds their calls, verifies them, and judges their results. */
-#include <errno.h>
-
-#include "client/internal.h"
+#include "client/client.h"
 
 /* How many contexts in a row may be denied to one call before it fails. The calls of session set-up
  * need no such limit: the credentials' own ends one that is denied without answers in between. */

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* send.c - sends calls: I/O and requests, session set-up, and the liveness probe. */
-#include <errno.h>
-#include <poll.h>
-
-#include "client/internal.h"
+#include "client/client.h"
 
 void client_submit(struct rpc_client *rpc, struct conn_io *io)
 {

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "client/client.h"
-#include "client/internal.h"
 #include "group/connection.h"
 #include "nfs/path_client.h"
 #include "wire/message.h"
