@@ -103,7 +103,9 @@ static int not_found(struct scanner env, const char *name)
 	return -ENOENT;
 }
 
-int pool_by_name(const char *env, const char *name, struct pool *pool, struct pool_error *err)
+/* As pool_find() finds the pool of a name in the variable with the text `env`. */
+static int find_by_name(const char *env, const char *name, struct pool *pool,
+			struct pool_error *err)
 {
 	struct scanner scanner = scanner_over(env, err);
 	struct entry entry, found = {0};
@@ -254,8 +256,8 @@ static int choose(struct scanner *env, const char *file, struct choice *choice)
 	return -ENOENT;
 }
 
-int pool_by_file(const char *env, const char *file, struct pool *pool, const char **relative,
-		 struct pool_error *err)
+static int find_by_file(const char *env, const char *file, struct pool *pool, const char **relative,
+			struct pool_error *err)
 {
 	struct scanner scanner = scanner_over(env, err);
 	struct choice choice = {0};
@@ -287,8 +289,8 @@ static int look_for(const char *text, const char *file, struct pool *pool,
 		*place = (struct pool_place){variables[i], getenv(variables[i]), {0, "not set"}};
 		search->end = i + 1;
 		if (place->text)
-			error = text ? pool_by_name(place->text, text, pool, &place->err)
-				     : pool_by_file(place->text, file, pool, &search->relative,
+			error = text ? find_by_name(place->text, text, pool, &place->err)
+				     : find_by_file(place->text, file, pool, &search->relative,
 						    &place->err);
 		search->first = error == -ENOENT ? 0 : i;
 	}

@@ -70,23 +70,6 @@ const struct pool_path *pool_first_mount(const struct pool *pool);
 /* True where the text can only be a pool's name: letters, digits, '_', '-', '.', a letter first. */
 bool pool_is_name(const char *text);
 
-/*
- * Finds a pool in the text of NFSMULTI_POOLS or IOTRAP_MOUNT_POOLS, with white space between pools:
- * "name:path,path,... name:path,...". Each name must be well-formed and given once; the paths of
- * other pools are not read. Returns 0; -ENOENT where no pool has that name, with the known names in
- * err->reason; or -EINVAL / -ENOMEM with *err. Columns, also those of paths, count in `env`.
- */
-int pool_by_name(const char *env, const char *name, struct pool *pool, struct pool_error *err);
-
-/*
- * Finds the pool with the longest mount that holds `file` (absolute), by whole components. Refuses
- * two pools with that mount: the user has to choose one by name. Sets *relative as
- * pool_relative_name() does, and returns as pool_by_name() does; if `file` itself is refused, the
- * column is 0.
- */
-int pool_by_file(const char *env, const char *file, struct pool *pool, const char **relative,
-		 struct pool_error *err);
-
 /* Where a pool was looked for, and what is wrong there. */
 struct pool_search {
 	struct pool_place {
@@ -96,7 +79,7 @@ struct pool_search {
 	} places[2];
 	unsigned int first,
 		end;	      /* the places to tell of: all if none has the pool, else the last */
-	const char *relative; /* as of pool_by_file() */
+	const char *relative; /* `file`, as of pool_relative_name() */
 };
 
 /* Writes one line for people; `format` has no newline. */
@@ -104,8 +87,14 @@ typedef void pool_log(const char *format, ...) __attribute__((format(printf, 1, 
 
 /*
  * Reads the pool in `text`; if that can only be a name, or is NULL, finds the pool of that name, or
- * of `file`, in the first of NFSMULTI_POOLS and IOTRAP_MOUNT_POOLS that has it. Returns as
- * pool_by_name() does. A failure is told by `log`, unless that is NULL. `search` may be NULL.
+ * of `file`, in the first of NFSMULTI_POOLS and IOTRAP_MOUNT_POOLS that has it. These variables
+ * have white space between pools: "name:path,path,... name:path,...". Each name must be well-formed
+ * and given once; paths of pools with other names are not read. The pool of `file` (absolute) has
+ * the longest mount that holds it, by whole components; if two have that mount, both are refused.
+ *
+ * Returns 0; -ENOENT where no pool has the name or the mount; or -EINVAL / -ENOMEM. Columns, also
+ * those of paths, count in the variable; if `file` itself is refused, the column is 0. A failure is
+ * told by `log`, unless that is NULL. `search` may be NULL.
  */
 int pool_find(const char *text, const char *file, struct pool *pool, struct pool_search *search,
 	      pool_log *log);

@@ -7,6 +7,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "fuzz.h"
@@ -126,17 +127,19 @@ void fuzz_environment(struct input *input)
 {
 	char *env = take_text(input), *wanted = take_text(input);
 	bool is_file = *wanted == '/';
-	const char *relative;
+	struct pool_search search;
 	struct pool pool;
-	struct pool_error err;
-	int error = is_file ? pool_by_file(env, wanted, &pool, &relative, &err)
-			    : pool_by_name(env, wanted, &pool, &err);
+	int error;
 
-	expect_outcome(error, &pool, env, &err, is_file);
-	if (!error && is_file)
-		expect_relative(relative, wanted);
-	expect(error || is_file || pool_is_name(wanted));
-	pool_free(&pool);
+	setenv("NFSMULTI_POOLS", env, true);
+	unsetenv("IOTRAP_MOUNT_POOLS");
+	if (is_file || pool_is_name(wanted)) {
+		error = pool_find(is_file ? NULL : wanted, wanted, &pool, &search, NULL);
+		expect_outcome(error, &pool, env, &search.places[0].err, is_file);
+		if (!error && is_file)
+			expect_relative(search.relative, wanted);
+		pool_free(&pool);
+	}
 	free(wanted);
 	free(env);
 }
