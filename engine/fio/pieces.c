@@ -131,7 +131,7 @@ static void submit_commit(struct job *job, struct request *request, uint32_t pat
 	}
 	path_file->commit = io;
 	TAILQ_INIT(&io->commit->sharing);
-	io->commit->covered.number = 0;
+	io->commit->covered = (struct ledger_commit){0};
 	io->file = file;
 	io->offset = 0;
 	io->length = 0;

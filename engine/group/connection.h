@@ -30,7 +30,7 @@ struct commit_io {
 	struct io_list sharing; /* other COMMITs, which get the same result */
 	bool data_only;		/* fdatasync(2) is enough */
 
-	struct ledger_commit covered; /* set by the connection; the owner clears its number */
+	struct ledger_commit covered; /* set by the connection; the owner clears it */
 };
 
 /* What the connections of one job share. The owner sets it, and keeps it until all close. */

@@ -154,9 +154,12 @@ static bool put(struct mount_ring *ring, struct conn_io *io)
 	return true;
 }
 
-static void finish_unsubmitted(struct conn_io *io, int error)
+/* A COMMIT that is not submitted covers nothing. */
+static void finish(struct conn_io *io, int error)
 {
 	io->error = error;
+	if (error && io->op == IO_COMMIT)
+		ledger_fail_commit(io->commit->ledger, &io->commit->covered);
 	conn_finish(io);
 }
 
@@ -164,7 +167,7 @@ static void finish_unsubmitted(struct conn_io *io, int error)
 static void put_or_wait(struct mount_ring *ring, struct conn_io *io)
 {
 	if (ring->abandoned)
-		finish_unsubmitted(io, EINTR);
+		finish(io, EINTR);
 	else if (!TAILQ_EMPTY(&ring->waiting) || !put(ring, io))
 		TAILQ_INSERT_TAIL(&ring->waiting, io, link);
 }
@@ -201,14 +204,6 @@ static void mount_flush(struct conn *conn)
 }
 
 /* --- reaping --- */
-
-static void finish(struct conn_io *io, int error)
-{
-	io->error = error;
-	if (error && io->op == IO_COMMIT)
-		ledger_fail_commit(io->commit->ledger, &io->commit->covered);
-	conn_finish(io);
-}
 
 static void moved_some(struct mount_ring *ring, struct conn_io *io, int moved)
 {
@@ -254,8 +249,10 @@ static void completed(struct mount_ring *ring, struct conn_io *io, int result)
 	TAILQ_REMOVE(&mount_of(io->conn)->sent, io, link);
 	ring->asked--;
 	if (!ring->abandoned && (result == -EAGAIN || result == -EINTR)) {
-		if (io->op == IO_COMMIT)
+		if (io->op == IO_COMMIT) {
 			ledger_undo_commit(io->commit->ledger, &io->commit->covered);
+			io->commit->covered = (struct ledger_commit){0};
+		}
 		put_or_wait(ring, io);
 		return;
 	}
@@ -350,7 +347,7 @@ static void mount_abort(struct conn *conn, int error)
 		if (io->conn != conn)
 			continue;
 		TAILQ_REMOVE(&ring->waiting, io, link);
-		finish_unsubmitted(io, error);
+		finish(io, error);
 	}
 }
 

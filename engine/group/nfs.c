@@ -94,7 +94,7 @@ static void commit_undone(struct conn_io *io)
 
 	if (io->conn->job->hold)
 		io->conn->job->hold->lost |= lost;
-	io->commit->covered.number = 0;
+	io->commit->covered = (struct ledger_commit){0};
 }
 
 static void commit_failed(struct conn_io *io)
