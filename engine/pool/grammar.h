@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * grammar.h - the internal functions of this folder: they scan text (scanner.c), read the parts of
- * a pool's text (list, host, arguments), and copy and free a path's strings.
+ * grammar.h - the internal functions of this folder: they scan text (scanner.c), and read the parts
+ * of a pool's text (list, addresses, arguments).
  *
  * A scanner has a position in a text, and an end that it never passes: the text's, or an earlier
  * one. It also keeps where the text begins, so that each refusal can name a column.
@@ -121,21 +121,6 @@ int pool_no_memory(struct pool_error *err); /* returns -ENOMEM */
 /* path { "," path }, to the scanner's end. *pool is empty on failure. */
 int list_read(struct scanner *list, struct pool *pool);
 
-/* A host as written: `before`, a range or nothing, `after`. A range makes one host per number. */
-struct host {
-	struct span before, after;
-	bool ranged;
-	uint32_t first, last;
-	int digits; /* of `first`, as written: shorter numbers get zeros in front */
-};
-
-/* Stops behind the host: at ':' or the scanner's end. */
-int host_read(struct scanner *authority, struct host *host);
-unsigned int host_count(const struct host *host); /* at most POOL_PATHS_MAX + 1 */
-/* Sets *name to the host with number first + index; the caller frees it. */
-int host_name(const struct scanner *scanner, const struct host *host, unsigned int index,
-	      char **name);
-
 /* An IPv4 address, or an IPv6 address that may end in %zone: a link-local one's interface. */
 bool address_is_valid(struct span address);
 
@@ -144,9 +129,3 @@ int arguments_read(struct scanner *list, struct pool_path *path);
 
 /* Refuses ".." as a component of `name`; the message calls the name `what` ("a file name"). */
 int check_components(struct scanner name, const char *what);
-
-/* 0 or -ENOMEM; a failure leaves nothing new to free. */
-int path_copy(const struct pool_path *from, struct pool_path *to);
-int path_set_label(struct pool_path *path, const char *host); /* `host` is shown for an NFS path */
-int pool_append(struct pool *pool, const struct pool_path *path); /* takes over path's strings */
-void path_free(struct pool_path *path);
