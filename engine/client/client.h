@@ -15,7 +15,6 @@
 
 #include "wait.h"
 #include "client/call.h"
-#include "client/io.h"
 #include "client/link.h"
 #include "client/protocol.h"
 #include "client/timers.h"

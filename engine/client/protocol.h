@@ -9,7 +9,6 @@
 #pragma once
 
 #include "client/call.h"
-#include "client/io.h"
 #include "wire/credentials.h"
 #include "wire/xdr.h"
 

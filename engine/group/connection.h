@@ -3,7 +3,7 @@
  * connection.h - one connection of a job: the operations of every transport, and the state that the
  * connections of one job share.
  *
- * A connection owns an I/O (client/io.h) from submit() until the I/O is in the job's list of
+ * A connection owns an I/O (client/call.h) from submit() until the I/O is in the job's list of
  * finished ones; only then is the I/O's result valid. No operation allocates memory per I/O.
  *
  * A job is one thread. Jobs share none of these structures, and no job uses one that was opened

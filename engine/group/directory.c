@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "group/directory.h"
+#include "group/path.h"
 
 #include <fcntl.h>
 #include <linux/openat2.h>

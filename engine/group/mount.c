@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "group/connection.h"
-#include "group/directory.h"
 #include "group/path.h"
 #include "util.h"
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "group/directory.h"
 #include "nfs/entries.h"
 #include "nfs/names.h"
 #include "nfs/nfs3.h"

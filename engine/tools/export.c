@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
-#include "group/directory.h"
 #include "nfs/meta_call.h"
 
 struct export_items {
