@@ -11,10 +11,8 @@
 #include "job_log.h"
 #include "nfs/path_client.h"
 #include "stats/arrivals.h"
-#include "stats/clients.h"
 #include "stats/counters.h"
 #include "stats/json_line.h"
-#include "stats/latency.h"
 
 static struct line_job line_job(const struct job *job)
 {

@@ -8,7 +8,6 @@
 #include "group/path.h"
 #include "nfs/path_client.h"
 #include "nfs/version.h"
-#include "stats/latency.h"
 
 struct nfs_conn {
 	struct conn conn;

@@ -255,7 +255,7 @@ static bool are_there(void)
 	return true;
 }
 
-/* What the end of a run tells of the client, by these counters (stats/clients.h). */
+/* What the end of a run tells of the client, by these counters (stats/counters.h). */
 static void check_told(const struct conn *conn)
 {
 	const struct counters *counters = &conn->counters;

@@ -15,7 +15,7 @@ CData = Any  # cffi's objects: structures, pointers, and a library with its func
 
 _HEADERS = (
     "group/hold.h", "nfs/nfs3.h", "nfs/nfs4_meta.h", "nfs/status.h", "pool/pool.h",
-    "pool/spread.h", "stats/arrivals.h", "stats/clients.h", "stats/counters.h",
+    "pool/spread.h", "stats/arrivals.h", "stats/counters.h",
     "terms/terms.h", "transport/portion.h", "wire/krb5_token.h", "wire/message.h", "wire/record.h",
     "wire/rpcrdma.h",
 )  # fmt: skip
