@@ -1,15 +1,142 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "group/path.h"
 
+#include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "nfs/entries.h"
 #include "nfs/names.h"
 #include "nfs/nfs3.h"
 #include "nfs/path_client.h"
 #include "nfs/version.h"
+
+/* --- files below a directory: errors are negative errnos --- */
+
+/* Lets no name lead out of the directory, neither by ".." nor by a symbolic link. */
+static int open_beneath(int directory, const char *name, int flags, uint64_t resolve)
+{
+	struct open_how how = {
+		.flags = (unsigned int)(flags | O_CLOEXEC),
+		.mode = flags & O_CREAT ? FILE_MODE : 0,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | resolve,
+	};
+	long fd = syscall(SYS_openat2, directory, name, &how, sizeof(how));
+
+	return fd < 0 ? -errno : (int)fd;
+}
+
+int directory_open_file(int directory, const char *name, int flags)
+{
+	return open_beneath(directory, name, flags, 0);
+}
+
+int directory_enter(int directory, const char *name, bool across)
+{
+	return open_beneath(directory, name, O_PATH | O_DIRECTORY | O_NOFOLLOW,
+			    across ? 0 : RESOLVE_NO_XDEV);
+}
+
+/* Sets *size for a regular file; -EISDIR or -EINVAL for anything else. */
+static int directory_size(int directory, const char *name, uint64_t *size)
+{
+	struct stat status;
+	int fd = directory_open_file(directory, name, O_PATH);
+	int error = 0;
+
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &status))
+		error = -errno;
+	else if (!S_ISREG(status.st_mode))
+		error = S_ISDIR(status.st_mode) ? -EISDIR : -EINVAL;
+	else
+		*size = (uint64_t)status.st_size;
+	close(fd);
+	return error;
+}
+
+/* Calls `action` with the parent directory and the last component of a name of `length` bytes:
+ * unlinkat(2) and mkdirat(2) have no RESOLVE_BENEATH. */
+static int in_parent(int directory, const char *name, size_t length,
+		     int (*action)(int parent, const char *last))
+{
+	char path[4096], *slash;
+	int parent, error;
+
+	if (length >= sizeof(path))
+		return -ENAMETOOLONG;
+	memcpy(path, name, length);
+	path[length] = '\0';
+	slash = strrchr(path, '/');
+	if (!slash)
+		return action(directory, path);
+	*slash = '\0';
+	parent = directory_open_file(directory, path, O_PATH | O_DIRECTORY);
+	if (parent < 0)
+		return parent;
+	error = action(parent, slash + 1);
+	close(parent);
+	return error;
+}
+
+/* An empty name, after a trailing slash, is the parent itself. */
+static int make_directory(int parent, const char *name)
+{
+	return *name && mkdirat(parent, name, DIRECTORY_MODE) && errno != EEXIST ? -errno : 0;
+}
+
+static int make_parents(int directory, const char *name)
+{
+	int error = 0;
+
+	for (const char *at = strchr(name, '/'); at && !error; at = strchr(at + 1, '/'))
+		error = in_parent(directory, name, (size_t)(at - name), make_directory);
+	return error;
+}
+
+static int touch(int directory, const char *name, bool *created)
+{
+	int fd = directory_open_file(directory, name, O_RDWR | O_CREAT | O_EXCL);
+
+	*created = fd >= 0;
+	if (fd == -EEXIST) /* also a dangling symbolic link, which is followed */
+		fd = directory_open_file(directory, name, O_RDWR | O_CREAT);
+	if (fd < 0)
+		return fd;
+	close(fd);
+	return 0;
+}
+
+/* Creates an empty file and the directories above it. *created is false where the name exists: a
+ * file stays as it is, and a symbolic link is followed. */
+static int directory_create(int directory, const char *name, bool *created)
+{
+	int error = touch(directory, name, created);
+
+	if (error != -ENOENT)
+		return error;
+	return make_parents(directory, name) ?: touch(directory, name, created);
+}
+
+static int remove_file(int parent, const char *name)
+{
+	return unlinkat(parent, name, 0) ? -errno : 0;
+}
+
+/* 0 also where there is no such file. */
+static int directory_remove(int directory, const char *name)
+{
+	int error = in_parent(directory, name, strlen(name), remove_file);
+
+	return error == -ENOENT ? 0 : error;
+}
+
+/* --- a path --- */
 
 void path_config_free(struct path_config *config)
 {
@@ -40,12 +167,14 @@ void path_rest(struct path *path)
 
 static int open_mount(struct path *path)
 {
-	path->directory = directory_open(path->config.dir);
+	int error;
+
+	path->directory = open(path->config.dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (path->directory >= 0)
 		return 0;
-	path_say(path, "cannot open the mount: %s%s", strerror(-path->directory),
-		 errno_remedy(-path->directory));
-	return path->directory;
+	error = errno;
+	path_say(path, "cannot open the mount: %s%s", strerror(error), errno_remedy(error));
+	return -error;
 }
 
 /* Refuses a local address, among those of all connections, that is not this machine's. */
@@ -241,8 +370,14 @@ int path_remove(struct path *path, const char *name)
 
 int path_drop_cache(struct path *path, const char *name)
 {
-	int error = path->config.dir ? directory_drop_cache(path->directory, name) : 0;
+	int fd, error;
 
+	if (!path->config.dir)
+		return 0;
+	fd = directory_open_file(path->directory, name, O_RDONLY);
+	error = fd < 0 ? fd : -posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	if (fd >= 0)
+		close(fd);
 	return error && error != -ENOENT ? name_failed(path, "drop the cache of", name, error) : 0;
 }
 

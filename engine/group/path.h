@@ -3,8 +3,8 @@
  * path.h - a path of one job: its address, its terms, its name space, and for each file the state
  * that the path's connections share (the handle, the ledger of writes that are not durable yet).
  *
- * Functions that call the server wait for its reply, as names.h says, and as below. They return 0
- * or a negative errno, logged in one line unless their comment says otherwise.
+ * Functions that call the server wait for its reply, as names.h says, or as system calls do. They
+ * return 0 or a negative errno, logged in one line unless their comment says otherwise.
  */
 #pragma once
 
@@ -78,16 +78,8 @@ void path_forget_troubles(struct path *path);
  * with nclients=. */
 void path_rest(struct path *path);
 
-/*
- * --- directory.c: files below a kernel mount or another directory ---
- *
- * No name leads out of the directory, neither by ".." nor by a symbolic link (openat2(2),
- * RESOLVE_BENEATH). All return 0 or a negative errno, unless said otherwise, and may block as
- * system calls do.
+/* --- files below a kernel mount or another directory: no name leads out, nor a symbolic link ---
  */
-
-/* A descriptor of the directory itself, or a negative errno (-ENOTDIR). */
-int directory_open(const char *path);
 
 /* Opens a file with open(2)'s flags: a descriptor, or a negative errno. */
 int directory_open_file(int directory, const char *name, int flags);
@@ -97,18 +89,3 @@ int directory_open_file(int directory, const char *name, int flags);
  * Without `across`: -EXDEV where `name` leads into another mount, even of the same file system.
  */
 int directory_enter(int directory, const char *name, bool across);
-
-/* Sets *size for a regular file; -EISDIR or -EINVAL for anything else. */
-int directory_size(int directory, const char *name, uint64_t *size);
-
-/*
- * Creates an empty file and the directories above it. *created is false where the name exists: a
- * file stays as it is, and a symbolic link is followed.
- */
-int directory_create(int directory, const char *name, bool *created);
-
-/* Removes a file; 0 also where there is none. */
-int directory_remove(int directory, const char *name);
-
-/* Drops a file's cached pages: posix_fadvise(2), POSIX_FADV_DONTNEED. */
-int directory_drop_cache(int directory, const char *name);
