@@ -42,7 +42,7 @@ struct conn_io {
 	uint64_t offset; /* IO_META: the entry's number, with length 0 */
 	uint8_t *buffer;
 	void *owner;
-	struct meta_io *meta;	  /* IO_META: the operation (nfs/meta_io.h) */
+	struct meta_io *meta;	  /* IO_META: the operation (nfs/meta_call.h) */
 	struct commit_io *commit; /* IO_COMMIT: the WRITEs it covers (group/connection.h) */
 	struct hold_extent *held; /* IO_WRITE: the copy that hold_writes keeps, or NULL */
 	uint32_t load_conn;	  /* the connection whose load includes this I/O's bytes */

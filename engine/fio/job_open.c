@@ -7,7 +7,7 @@
 
 #include "deadline.h"
 #include "open_loop.h"
-#include "nfs/meta_io.h"
+#include "nfs/meta_call.h"
 #include "nfs/names.h"
 #include "job_log.h"
 

@@ -9,8 +9,7 @@
 #include "job_terms.h"
 #include "job_log.h"
 #include "group/group.h"
-#include "nfs/entries.h"
-#include "nfs/meta_io.h"
+#include "nfs/meta_call.h"
 
 enum {
 	DEPTH = 16,	 /* blocks under way at once; the minimum for entries */

@@ -7,7 +7,7 @@
 
 #include "job.h"
 #include "job_log.h"
-#include "nfs/meta_io.h"
+#include "nfs/meta_call.h"
 
 enum { SIZE_FIRST = 1024 };
 

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "nfs/meta_io.h"
+#include "nfs/meta_call.h"
 #include "open_loop.h"
 #include "job_log.h"
 

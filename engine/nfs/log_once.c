@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-#include "nfs/entries.h"
-#include "nfs/meta_io.h"
+#include "nfs/meta_call.h"
 
 #define tell(rpc, ...) path_say(path_of(rpc), __VA_ARGS__)
 

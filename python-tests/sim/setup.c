@@ -10,7 +10,7 @@
 #include "fio/job_log.h"
 #include "fio/job_terms.h"
 #include "nfs/entries.h"
-#include "nfs/meta_io.h"
+#include "nfs/meta_call.h"
 #include "nfs/names.h"
 #include "nfs/version.h"
 #include "world.h"
