@@ -30,11 +30,6 @@ void client_receive(struct rpc_client *rpc, bool wait)
 		client_flush(rpc);
 }
 
-static enum disposition fail_by_verdict(struct client_reply *reply)
-{
-	return call_fail(&reply->result, rpc_verdict_errno(&reply->header), NULL);
-}
-
 /*
  * The server denied the call's context, and did not carry out the call. Sends the call again with
  * another context, or fails it where that would not help.
@@ -48,7 +43,7 @@ static enum disposition judge_denial(const struct rpc_client *rpc, struct client
 
 	if (!context || call_is_context(call) || call->denials == DENIALS_MAX ||
 	    !context->denied(credentials, &call->stamp, auth_stat))
-		return fail_by_verdict(reply);
+		return call_fail(&reply->result, rpc_verdict_errno(&reply->header), NULL);
 	return CALL_AUTHENTICATE;
 }
 
@@ -124,7 +119,7 @@ static enum disposition judge_verdict(const struct rpc_client *rpc, struct xdr_i
 			return CALL_DONE;
 		return call_fail(&reply->result, EACCES, context->error(credentials));
 	case RPC_AUTH_ERROR: return judge_denial(rpc, reply, reply->header.auth_stat);
-	default: return fail_by_verdict(reply);
+	default: return call_fail(&reply->result, rpc_verdict_errno(&reply->header), NULL);
 	}
 }
 
