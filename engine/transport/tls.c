@@ -69,8 +69,16 @@ struct tls {
 	struct stream stream;
 	struct tls_terms *terms;
 	enum stage stage;
-	struct null_call null;
 	uint64_t began; /* the handshake */
+
+	/* The NULL call of STAGE_PROBE, and that of STAGE_NULL. */
+	struct rpc_handler asks;	 /* gets the reply */
+	const struct rpc_handler *owner; /* gets all later replies */
+	uint32_t xid;
+	bool answered;
+	bool offered; /* the answer is RPC_SUCCESS with the verifier STARTTLS */
+	enum rpc_verdict verdict;
+
 	uint64_t acknowledged;
 	enum tls_wear wear; /* at the latest flush */
 
@@ -603,7 +611,64 @@ static ssize_t ktls_read(struct stream *stream, struct iovec *space, int count, 
 	return tls->terms->ktls == KTLS_ON ? -ECONNABORTED : -EKEYEXPIRED;
 }
 
+/* Reads all that GnuTLS has received, since poll(2) does not report it. */
+static int tls_receive(struct rpc_channel *channel, bool wait)
+{
+	struct tls *tls = tls_of(channel);
+	int error;
+
+	tls->may_receive = true;
+	do {
+		error = stream_receive(channel, wait);
+		wait = false;
+	} while (!error && is_pending(tls));
+	return error;
+}
+
 /* --- connecting --- */
+
+/*
+ * A client asks for TLS by a probe (RFC 9289, 4.1): a NULL call whose credential has the flavor
+ * AUTH_TLS. To accept, the server replies with the verifier STARTTLS. A NULL call without
+ * credentials, over TLS, then asks whether the server accepts the client.
+ */
+static void queue_null(struct tls *tls)
+{
+	enum { AUTH_TLS = 7, NULL_PROCEDURE = 0 };
+	const struct rpc_payload none = {0};
+	struct xdr_out head;
+
+	tls->xid = (uint32_t)clock_now();
+	tls->answered = false;
+	if (!stream_begin(&tls->stream.base, &head)) /* no memory: the flush fails */
+		return;
+	rpc_encode_header(&head, tls->xid, tls->terms->program, tls->terms->version,
+			  NULL_PROCEDURE);
+	rpc_put_empty(&head, tls->stage == STAGE_PROBE ? AUTH_TLS : RPC_AUTH_NONE);
+	rpc_put_empty(&head, RPC_AUTH_NONE);
+	stream_queue(&tls->stream.base, tls->xid, &head, &none);
+}
+
+/* struct rpc_handler's reply(); the second reply to one call breaks the protocol, too. */
+static int take_answer(void *context, const struct rpc_reply *message, struct rpc_bulk *bulk)
+{
+	static const uint8_t starttls[] = {'S', 'T', 'A', 'R', 'T', 'T', 'L', 'S'};
+	struct xdr_in in = {message->message, message->message + message->have, false};
+	struct tls *tls = context;
+	struct rpc_reply_header reply;
+
+	if (!message->whole)
+		return 0;
+	rpc_decode_reply(&in, &reply);
+	if (in.bad || reply.verdict == RPC_NOT_A_REPLY || reply.xid != tls->xid || tls->answered)
+		return -EPROTO;
+	tls->answered = true;
+	tls->verdict = reply.verdict;
+	tls->offered = reply.verdict == RPC_SUCCESS && reply.verifier.flavor == RPC_AUTH_NONE &&
+		       reply.verifier.length == sizeof(starttls) &&
+		       !memcmp(reply.verifier.body, starttls, sizeof(starttls));
+	return (int)message->have;
+}
 
 static void enter(struct tls *tls, enum stage stage)
 {
@@ -615,67 +680,34 @@ static void enter(struct tls *tls, enum stage stage)
 		[STAGE_NULL] = "the server finished the TLS handshake, but answers no call",
 		[STAGE_UP] = "",
 	};
-	const struct tls_terms *terms = tls->terms;
 
 	tls->stage = stage;
 	snprintf(tls->why, RPC_WHY_MAX, "%s", words[stage]);
 	if (stage == STAGE_PROBE || stage == STAGE_NULL)
-		null_call_init(&tls->null, (uint32_t)clock_now(), terms->program, terms->version,
-			       stage == STAGE_PROBE);
+		queue_null(tls);
 	if (stage == STAGE_HANDSHAKE)
 		tls->began = clock_now();
+	if (stage == STAGE_UP)
+		tls->stream.reader.handler = tls->owner;
 }
 
-/* The probe goes in clear, the NULL call by TLS. */
-static ssize_t move_null(struct tls *tls, bool out, struct iovec *span)
+/* Sends the NULL call, and receives its reply, behind which nothing may follow. */
+static int ask(struct tls *tls)
 {
-	static const struct stream_io clear = {stream_send, stream_recv};
-	const struct stream_io *io = tls->stage == STAGE_NULL ? tls->stream.io : &clear;
-
-	return out ? io->write(&tls->stream, span, 1) : io->read(&tls->stream, span, 1, false);
-}
-
-static int receive_null(struct tls *tls)
-{
-	struct null_call *null = &tls->null;
-	struct iovec space;
+	struct rpc_channel *channel = &tls->stream.base;
 	int error;
 
-	while (!(error = null_call_space(null, &space)) && space.iov_len) {
-		ssize_t length = move_null(tls, false, &space);
-
-		if (length <= 0)
-			return length ? (int)length : -ECONNRESET;
-		null->have += (uint32_t)length;
-	}
-	return error;
-}
-
-/* Sends the NULL call, and receives its reply. */
-static int ask(struct tls *tls, struct rpc_reply_header *reply)
-{
-	struct null_call *null = &tls->null;
-	int error;
-
-	while (null->sent < NULL_CALL_SIZE) {
-		struct iovec span = {null->call + null->sent, NULL_CALL_SIZE - null->sent};
-		ssize_t length = move_null(tls, true, &span);
-
-		if (length == -EAGAIN)
-			return -EAGAIN;
-		if (length < 0)
-			break; /* the server may have said why before it closed */
-		null->sent += (uint32_t)length;
-	}
-	tls->may_receive = true;
-	error = receive_null(tls);
-	return error ?: null_call_decode(null, reply);
+	stream_flush(channel); /* after an error the server may have said why before it closed */
+	error = tls_receive(channel, false);
+	if (error || !tls->answered)
+		return error ?: -EAGAIN;
+	return stream_receiving(channel) ? -EPROTO : 0;
 }
 
 static int probe(struct tls *tls)
 {
-	struct rpc_reply_header reply;
-	int error = ask(tls, &reply);
+	static const struct stream_io io = {tls_write, tls_read};
+	int error = ask(tls);
 
 	if (error == -ECONNRESET)
 		snprintf(
@@ -684,14 +716,14 @@ static int probe(struct tls *tls)
 			"does it lack TLS? Its log says why");
 	if (error)
 		return error;
-	if (!starttls_offered(&reply)) {
+	if (!tls->offered) {
 		snprintf(tls->why, RPC_WHY_MAX,
 			 "the server offers no TLS (it %s): turn TLS on there, or use xprtsec=none",
-			 reply.verdict == RPC_SUCCESS ? "answers the probe without STARTTLS"
-						      : "denies the probe");
+			 tls->verdict == RPC_SUCCESS ? "answers the probe without STARTTLS"
+						     : "denies the probe");
 		return -ECONNABORTED;
 	}
-	enter(tls, STAGE_HANDSHAKE);
+	tls->stream.io = &io;
 	return 0;
 }
 
@@ -748,14 +780,13 @@ static int shake_hands(struct tls *tls)
 /* Takes one step of the current stage; 0: the next stage has begun. */
 static int step(struct tls *tls)
 {
-	struct rpc_reply_header reply;
 	int error;
 
 	switch (tls->stage) {
 	case STAGE_TCP: error = tcp_socket_connected(tls->stream.base.fd); break;
-	case STAGE_PROBE: return probe(tls);
+	case STAGE_PROBE: error = probe(tls); break;
 	case STAGE_HANDSHAKE: error = shake_hands(tls); break;
-	default: error = ask(tls, &reply); break;
+	default: error = ask(tls); break;
 	}
 	if (!error)
 		enter(tls, tls->stage + 1);
@@ -783,7 +814,7 @@ static short tls_connect_events(const struct rpc_channel *channel)
 
 	if (tls->stage == STAGE_TCP || is_unsent(tls))
 		return POLLIN | POLLOUT;
-	return POLLIN;
+	return stream_poll_events(channel);
 }
 
 /* --- opening and closing --- */
@@ -801,9 +832,9 @@ static void free_tls(struct tls *tls, bool at_once)
 
 static int tls_open(struct rpc_channel **channel, const struct rpc_terms *terms)
 {
-	static const struct stream_io io = {tls_write, tls_read};
+	static const struct stream_io clear = {stream_send, stream_recv};
 	struct tls *tls = calloc(1, sizeof(*tls));
-	int error = tls ? stream_open(&tls->stream, &io, terms) : -ENOMEM;
+	int error = tls ? stream_open(&tls->stream, &clear, terms) : -ENOMEM;
 
 	if (error) {
 		free(tls);
@@ -811,6 +842,9 @@ static int tls_open(struct rpc_channel **channel, const struct rpc_terms *terms)
 	}
 	tls->terms = terms->tls;
 	tls->why = terms->why;
+	tls->owner = terms->handler;
+	tls->asks = (struct rpc_handler){.reply = take_answer, .context = tls};
+	tls->stream.reader.handler = &tls->asks;
 	error = init(tls);
 	if (error)
 		free_tls(tls, true);
@@ -867,20 +901,6 @@ static int tls_flush(struct rpc_channel *channel)
 		return stream_flush(channel);
 	say_worn(tls);
 	return -ECONNABORTED;
-}
-
-/* Reads all that GnuTLS has received, since poll(2) does not report it. */
-static int tls_receive(struct rpc_channel *channel, bool wait)
-{
-	struct tls *tls = tls_of(channel);
-	int error;
-
-	tls->may_receive = true;
-	do {
-		error = stream_receive(channel, wait);
-		wait = false;
-	} while (!error && is_pending(tls));
-	return error;
 }
 
 /*

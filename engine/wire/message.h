@@ -68,36 +68,3 @@ int rpc_verdict_errno(const struct rpc_reply_header *header);
  */
 void rpc_verdict_text(const struct rpc_reply_header *header, uint32_t version, char *text,
 		      size_t size);
-
-/*
- * --- NULL calls over a stream ---
- *
- * A client asks for TLS by a probe (RFC 9289, 4.1): a NULL call whose credential has the flavor
- * AUTH_TLS. To accept, the server replies with the verifier STARTTLS. A NULL call without
- * credentials, over TLS, then asks whether the server accepts the client.
- */
-
-enum { NULL_CALL_SIZE = 44, NULL_REPLY_MAX = 512 }; /* with their record marks */
-
-struct null_call {
-	uint8_t call[NULL_CALL_SIZE];
-	uint32_t sent;
-	uint8_t reply[NULL_REPLY_MAX];
-	uint32_t have;
-};
-
-/* Writes the call, unsent; `probe`: it asks for TLS. */
-void null_call_init(struct null_call *null, uint32_t xid, uint32_t program, uint32_t version,
-		    bool probe);
-
-/*
- * Sets *space to where the next bytes of the reply go; empty: the reply is complete. 0, or -EPROTO:
- * the reply is longer than one to NULL can be, or in fragments.
- */
-int null_call_space(struct null_call *null, struct iovec *space);
-
-/* Reads the whole reply. 0, or -EPROTO: it is not a reply to this call. */
-int null_call_decode(const struct null_call *null, struct rpc_reply_header *reply);
-
-/* True if the reply to a probe accepts TLS. */
-bool starttls_offered(const struct rpc_reply_header *reply);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * tls.c - the input is what a server says before TLS, and within it beside data. Its first byte
- * chooses: the reply to the probe, in parts of up to as many bytes as the second one says; or a
- * record whose type that is, as the kernel hands it over, in one of these forms, and how many bytes
- * of a session ticket are still to come.
+ * tls.c - the input is a record that a server sends beside data, as the kernel hands it over. Its
+ * first byte chooses one of these forms, and how many bytes of a session ticket are still to come;
+ * the second one is the record's type.
  */
 #include <errno.h>
 #include <linux/tls.h>
@@ -15,10 +14,8 @@
 #include "transport/tls.h"
 #include "transport/transport.h"
 #include "util.h"
-#include "wire/message.h"
 
-enum form { PROBE, RECORD, WITHOUT_TYPE, OTHER_LEVEL, OTHER_KIND, NONE, FORMS };
-enum { MARK = 4, XID = 0x01020304 };
+enum form { RECORD, WITHOUT_TYPE, OTHER_LEVEL, OTHER_KIND, NONE, FORMS };
 enum { ALERT = 21, HANDSHAKE = 22 };
 
 static struct record {
@@ -89,43 +86,6 @@ static void read_record(void)
 	}
 }
 
-/* Receives as much of it as there is; 0: all. */
-static int receive(struct null_call *null, const uint8_t *data, size_t size, uint8_t part)
-{
-	struct iovec space;
-	int error;
-
-	while (!(error = null_call_space(null, &space)) && space.iov_len) {
-		size_t length = min_of(space.iov_len, size);
-
-		length = min_of(length, (size_t)part);
-		expect(space.iov_base == null->reply + null->have);
-		expect(space.iov_len <= NULL_REPLY_MAX - null->have);
-		if (!length)
-			return -EAGAIN;
-		memcpy(space.iov_base, data, length);
-		null->have += (uint32_t)length;
-		data += length;
-		size -= length;
-	}
-	return error;
-}
-
-static void read_reply(const uint8_t *data, size_t size, uint8_t part)
-{
-	struct null_call *null = malloc(sizeof(*null));
-	struct rpc_reply_header reply;
-
-	null_call_init(null, XID, 100003, 4, true);
-	if (!receive(null, data, size, part) && !null_call_decode(null, &reply) &&
-	    starttls_offered(&reply)) {
-		expect(*null->reply == 0x80); /* the last fragment, and a short one */
-		expect(!memcmp(null->reply + MARK, null->call + MARK, MARK));
-		expect(memmem(null->reply, null->have, "STARTTLS", strlen("STARTTLS")));
-	}
-	free(null);
-}
-
 void fuzz_tls(struct input *input)
 {
 	uint8_t choice = take_byte(input), second = take_byte(input);
@@ -138,8 +98,5 @@ void fuzz_tls(struct input *input)
 		.length = rest.iov_len,
 		.ticket = choice / FORMS,
 	};
-	if (record.form == PROBE)
-		read_reply(record.bytes, record.length, second);
-	else
-		read_record();
+	read_record();
 }

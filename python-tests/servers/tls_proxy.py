@@ -43,7 +43,7 @@ class Fault(Enum):
     CLOSED = auto()  # at the probe
     SILENT = auto()  # at the probe
     OTHER_XID = auto()  # in the answer to the probe
-    FRAGMENT = auto()  # that answer is not the last one of its record
+    MORE = auto()  # a byte follows that answer, in clear
     TLS_1_2 = auto()
     CUT = auto()  # the handshake
 
@@ -210,10 +210,8 @@ class TlsProxy:
         reply = rpc.message(xid, said)
         if fault is Fault.CLOSED:
             return
-        if fault is Fault.FRAGMENT:
-            client.sendall(rpc.mark(len(reply), last=False) + reply)
-        elif fault is not Fault.SILENT:
-            client.sendall(rpc.record(reply))
+        if fault is not Fault.SILENT:
+            client.sendall(rpc.record(reply) + b"\x80" * (fault is Fault.MORE))
         if fault in (Fault.DENIED, Fault.WITHOUT_WORD, Fault.SILENT):
             while data := client.recv(_CHUNK):
                 self.clear += data

@@ -32,7 +32,7 @@ from conftest import missing
 from nfsmulti.errors import MissingError
 from nfsmulti.paths import BUILD, PYTHON_TESTS
 from nfsmulti.processes import Process, find, run
-from servers.rpc import STARTTLS, AcceptStat, AuthStat, accepted, denied, mark, message, record, xdr
+from servers.rpc import mark, message, record, xdr
 
 # Four times as many, which take most of a minute more, reach 2 % more branches than these.
 _INPUTS = {"krb5_token": 40_000, "pool": 4_000, "record": 1_000, "rpcsec_gss": 5_000}
@@ -140,10 +140,9 @@ _CLIENTS = (
 )
 
 # TLS: how fuzz/tls.c is to read what follows.
-_PROBE, _RECORD, _WITHOUT_TYPE, _, _, _NONE = range(6)
+_RECORD, _WITHOUT_TYPE, _, _, _NONE = range(5)
 _ALERT, _HANDSHAKE = 21, 22
 _TICKET, _KEY_UPDATE = xdr(4 << 24 | 9) + bytes(9), xdr(24 << 24 | 1) + b"\0"
-_OFFER = record(message(_XID, accepted(AcceptStat.SUCCESS, verifier=STARTTLS)))
 
 
 def _said(form: int, choice: int, what: bytes = b"") -> bytes:
@@ -191,8 +190,6 @@ _SEEDS: dict[str, tuple[bytes, ...]] = {
     ),
     "rpcsec_gss": (*(bytes([choice]) + client for choice in range(3) for client in _CLIENTS),),
     "tls": (
-        *(_said(_PROBE, part, _OFFER) for part in (1, 255)),
-        _said(_PROBE, 255, record(message(_XID, denied(AuthStat.TOOWEAK)))),
         *(_said(_RECORD, _ALERT, alert) for alert in (b"\1\0", b"\2\x74")),
         *(_said(_RECORD, _HANDSHAKE, said) for said in (_TICKET * 2 + _KEY_UPDATE, _TICKET[:-1])),
         *(_said(form, _HANDSHAKE, _TICKET) for form in (_WITHOUT_TYPE, _NONE)),

@@ -562,7 +562,7 @@ _NO_ANSWER = "no answer to the probe for TLS: does the server offer TLS?"
         (Fault.CLOSED, "the server closes the connection at the probe for TLS: is it starting, or"),
         (Fault.SILENT, _NO_ANSWER),
         (Fault.OTHER_XID, _NO_ANSWER),
-        (Fault.FRAGMENT, _NO_ANSWER),
+        (Fault.MORE, _NO_ANSWER),
         (Fault.TLS_1_2, f'{_ALERT} "Error in protocol version": it does not speak TLS 1.3'),
         (Fault.CUT, "the server did not finish the TLS handshake"),
     ],
