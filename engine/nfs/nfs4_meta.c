@@ -29,12 +29,6 @@ static void put_name(struct nfs4_compound *compound, const char *name)
 	xdr_put_opaque(compound->out, name, strlen(name));
 }
 
-static void put_lookup(struct nfs4_compound *compound, const char *name)
-{
-	nfs4_put(compound, NFS4_LOOKUP);
-	put_name(compound, name);
-}
-
 void nfs4_get_handle(struct nfs4_results *results, struct nfs_handle *handle)
 {
 	memset(handle, 0, sizeof(*handle));
@@ -123,12 +117,6 @@ static void put_attribute(struct nfs4_compound *compound, enum nfs4_attribute at
 	put_bitmap(compound, 1ull << attribute);
 	xdr_put_u32(compound->out, sizeof(value));
 	xdr_put_u32(compound->out, value);
-}
-
-static void put_getattr(struct nfs4_compound *compound, uint32_t getattr)
-{
-	nfs4_put(compound, NFS4_GETATTR);
-	put_bitmap(compound, asked_by(getattr));
 }
 
 static void get_value(struct nfs4_results *results, const struct layout *layout,
@@ -243,7 +231,6 @@ void nfs4_put_give_back(struct nfs4_compound *compound, enum nfs4_operation oper
 
 static void put_create(struct nfs4_compound *compound, const char *name, bool directory)
 {
-	nfs4_put(compound, NFS4_CREATE);
 	xdr_put_u32(compound->out, directory ? META_TYPE_DIRECTORY : META_TYPE_SYMLINK);
 	if (!directory)
 		put_name(compound, META_SYMLINK_TARGET);
@@ -257,7 +244,6 @@ static void put_create(struct nfs4_compound *compound, const char *name, bool di
 static void put_readdir(struct nfs4_compound *compound, const struct listing *listing,
 			uint32_t bytes)
 {
-	nfs4_put(compound, NFS4_READDIR);
 	xdr_put_u64(compound->out, listing->cookie);
 	xdr_put_fixed(compound->out, listing->verifier, LISTING_VERIFIER);
 	xdr_put_u32(compound->out, bytes); /* of names and cookies */
@@ -281,19 +267,34 @@ uint32_t nfs4_get_access(struct nfs4_results *results)
 
 /* --- metadata operations --- */
 
+enum { OPERATIONS_MAX = 3 };
+
+/* The operations that follow the current handle; error messages name `main`. */
+static const struct sequel {
+	enum nfs4_operation main, operations[OPERATIONS_MAX]; /* 0: no more */
+	uint32_t attributes;				      /* what GETATTR asks for */
+} sequels[] = {
+	[META_GETATTR] = {NFS4_GETATTR, {NFS4_GETATTR}, STAT},
+	[META_LOOKUP] = {NFS4_LOOKUP, {NFS4_LOOKUP, NFS4_GETFH, NFS4_GETATTR}, STAT},
+	[META_ACCESS] = {NFS4_ACCESS, {NFS4_ACCESS}},
+	[META_OPEN] = {NFS4_OPEN, {NFS4_OPEN}},
+	[META_READDIR] = {NFS4_READDIR, {NFS4_READDIR}},
+	[META_CREATE] = {NFS4_OPEN, {NFS4_OPEN, NFS4_GETFH}},
+	[META_MKDIR] = {NFS4_CREATE, {NFS4_CREATE, NFS4_GETFH}},
+	[META_SYMLINK] = {NFS4_CREATE, {NFS4_CREATE, NFS4_GETFH}},
+	[META_SETATTR] = {NFS4_SETATTR, {NFS4_SETATTR}},
+	[META_RENAME] = {NFS4_RENAME, {NFS4_SAVEFH, NFS4_RENAME}},
+	[META_LINK] = {NFS4_LINK, {NFS4_SAVEFH, NFS4_PUTFH, NFS4_LINK}},
+	[META_REMOVE] = {NFS4_REMOVE, {NFS4_REMOVE}},
+	[META_RMDIR] = {NFS4_REMOVE, {NFS4_REMOVE}},
+	[META_FSSTAT] = {NFS4_GETATTR, {NFS4_GETATTR}, ROOM},
+	[META_FSINFO] = {NFS4_GETATTR, {NFS4_GETATTR}, LIMITS},
+	[META_ROOT] = {NFS4_GETATTR, {NFS4_GETFH, NFS4_GETATTR}, LIMITS},
+};
+
 enum nfs4_operation nfs4_meta_operation(enum meta_op op)
 {
-	static const enum nfs4_operation operations[] = {
-		[META_GETATTR] = NFS4_GETATTR, [META_LOOKUP] = NFS4_LOOKUP,
-		[META_ACCESS] = NFS4_ACCESS,   [META_OPEN] = NFS4_OPEN,
-		[META_READDIR] = NFS4_READDIR, [META_CREATE] = NFS4_OPEN,
-		[META_MKDIR] = NFS4_CREATE,    [META_SYMLINK] = NFS4_CREATE,
-		[META_SETATTR] = NFS4_SETATTR, [META_RENAME] = NFS4_RENAME,
-		[META_LINK] = NFS4_LINK,       [META_REMOVE] = NFS4_REMOVE,
-		[META_RMDIR] = NFS4_REMOVE,    [META_FSSTAT] = NFS4_GETATTR,
-		[META_FSINFO] = NFS4_GETATTR,  [META_ROOT] = NFS4_GETATTR};
-
-	return operations[op];
+	return sequels[op].main;
 }
 
 static void put_open(struct nfs4_compound *compound, const struct meta_arguments *arguments)
@@ -312,101 +313,58 @@ static void put_open(struct nfs4_compound *compound, const struct meta_arguments
 	nfs4_put_open(compound, &open);
 }
 
-/* Puts the operation itself. The caller puts GETATTR, alone or behind other operations. */
-static void put_operation(struct nfs4_compound *compound, const struct meta_arguments *arguments)
+static void put_operation(struct nfs4_compound *compound, enum nfs4_operation operation,
+			  const struct meta_arguments *arguments)
 {
 	static const struct nfs4_stateid anonymous;
 
-	switch (arguments->op) {
-	case META_GETATTR:
-	case META_FSSTAT:
-	case META_FSINFO:
-	case META_ROOT: break;
-	case META_LOOKUP: put_lookup(compound, arguments->name); break;
-	case META_ACCESS:
-		nfs4_put(compound, NFS4_ACCESS);
-		xdr_put_u32(compound->out, ACCESS_ALL);
-		break;
-	case META_READDIR: put_readdir(compound, arguments->listing, arguments->bytes); break;
-	case META_SETATTR:
-		nfs4_put(compound, NFS4_SETATTR);
+	switch (operation) {
+	case NFS4_OPEN: put_open(compound, arguments); return;
+	case NFS4_PUTFH: nfs4_put_handle(compound, arguments->directory); return;
+	default: nfs4_put(compound, operation);
+	}
+	switch (operation) {
+	case NFS4_ACCESS: xdr_put_u32(compound->out, ACCESS_ALL); break;
+	case NFS4_READDIR: put_readdir(compound, arguments->listing, arguments->bytes); break;
+	case NFS4_SETATTR:
 		xdr_put_fixed(compound->out, anonymous.bytes, sizeof(anonymous.bytes));
 		put_attribute(compound, NFS4_ATTR_TIME_MODIFY_SET, SET_TO_SERVER_TIME);
 		break;
-	case META_OPEN:
-	case META_CREATE: put_open(compound, arguments); break;
-	case META_MKDIR:
-	case META_SYMLINK:
-		put_create(compound, arguments->name, arguments->op == META_MKDIR);
-		break;
-	case META_RENAME: /* within the current directory */
-		nfs4_put(compound, NFS4_SAVEFH);
-		nfs4_put(compound, NFS4_RENAME);
+	case NFS4_CREATE: put_create(compound, arguments->name, arguments->op == META_MKDIR); break;
+	case NFS4_RENAME: /* within the current directory */
 		put_name(compound, arguments->name);
 		put_name(compound, arguments->other);
 		break;
-	case META_LINK:
-		nfs4_put(compound, NFS4_SAVEFH);
-		nfs4_put_handle(compound, arguments->directory);
-		nfs4_put(compound, NFS4_LINK);
-		put_name(compound, arguments->other);
-		break;
-	case META_REMOVE:
-	case META_RMDIR:
-		nfs4_put(compound, NFS4_REMOVE);
-		put_name(compound, arguments->name);
-		break;
+	case NFS4_LINK: put_name(compound, arguments->other); break;
+	case NFS4_LOOKUP:
+	case NFS4_REMOVE: put_name(compound, arguments->name); break;
+	case NFS4_GETATTR: put_bitmap(compound, asked_by(sequels[arguments->op].attributes)); break;
+	default: break; /* SAVEFH, GETFH */
 	}
 }
 
-static uint32_t get_operation(struct nfs4_results *results, enum meta_op op,
-			      struct nfs4_meta_result *result)
+/* Reads the body of a result that nfs4_skip_result() does not skip. */
+static void get_body(struct nfs4_results *results, enum nfs4_operation operation,
+		     struct nfs4_meta_result *result)
 {
-	enum nfs4_operation operation = nfs4_meta_operation(op);
-	uint32_t status = 0;
-
-	if (operation == NFS4_GETATTR)
-		return 0;
-	if (op == META_RENAME || op == META_LINK)
-		status = nfs4_next_result(results, NFS4_SAVEFH);
-	if (!status && op == META_LINK)
-		status = nfs4_next_result(results, NFS4_PUTFH);
-	if (status)
-		return status;
-	if (operation != NFS4_ACCESS && operation != NFS4_OPEN && operation != NFS4_READDIR)
-		return nfs4_skip_result(results, operation);
-	status = nfs4_next_result(results, operation);
-	if (status)
-		return status;
-	if (operation == NFS4_ACCESS)
-		result->all.access = nfs4_get_access(results);
-	else if (operation == NFS4_OPEN)
-		nfs4_get_open(results, &result->opened);
-	else
-		nfs4_get_readdir(results, &result->all.page);
-	return 0;
-}
-
-/* True if GETFH follows the operation, to get the handle of the object found or made. */
-static bool brings_handle(enum meta_op op)
-{
-	return op == META_LOOKUP || op == META_ROOT || meta_makes(op);
+	switch (operation) {
+	case NFS4_ACCESS: result->all.access = nfs4_get_access(results); break;
+	case NFS4_OPEN: nfs4_get_open(results, &result->opened); break;
+	case NFS4_READDIR: nfs4_get_readdir(results, &result->all.page); break;
+	case NFS4_GETFH: nfs4_get_handle(results, &result->all.found); break;
+	case NFS4_GETATTR: nfs4_get_attributes(results, &result->all.attributes); break;
+	default: break;
+	}
 }
 
 void nfs4_put_meta(struct nfs4_compound *compound, const struct meta_arguments *arguments)
 {
-	enum meta_op op = arguments->op;
+	const enum nfs4_operation *operations = sequels[arguments->op].operations;
 
-	nfs4_put_handle(compound, meta_by_handle(op) ? &arguments->handle : arguments->directory);
-	put_operation(compound, arguments);
-	if (brings_handle(op))
-		nfs4_put(compound, NFS4_GETFH);
-	if (op == META_LOOKUP || op == META_GETATTR)
-		put_getattr(compound, STAT);
-	if (op == META_FSSTAT)
-		put_getattr(compound, ROOM);
-	if (op == META_FSINFO || op == META_ROOT)
-		put_getattr(compound, LIMITS);
+	nfs4_put_handle(compound,
+			meta_by_handle(arguments->op) ? &arguments->handle : arguments->directory);
+	for (int i = 0; i < OPERATIONS_MAX && operations[i]; i++)
+		put_operation(compound, operations[i], arguments);
 	if (arguments->closes)
 		nfs4_put_give_back(compound, NFS4_CLOSE, &CURRENT_STATEID);
 }
@@ -414,21 +372,16 @@ void nfs4_put_meta(struct nfs4_compound *compound, const struct meta_arguments *
 uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op, bool root, bool closes,
 		       struct nfs4_meta_result *result)
 {
-	uint32_t status;
+	const struct sequel *sequel = &sequels[op];
+	uint32_t status = nfs4_next_result(results, root ? NFS4_PUTROOTFH : NFS4_PUTFH);
 
 	memset(result, 0, sizeof(*result));
-	status = nfs4_next_result(results, root ? NFS4_PUTROOTFH : NFS4_PUTFH)
-			 ?: get_operation(results, op, result);
-	result->carried_out = !status;
-	if (!status && brings_handle(op)) {
-		status = nfs4_next_result(results, NFS4_GETFH);
-		if (!status)
-			nfs4_get_handle(results, &result->all.found);
-	}
-	if (!status && (op == META_LOOKUP || nfs4_meta_operation(op) == NFS4_GETATTR)) {
-		status = nfs4_next_result(results, NFS4_GETATTR);
-		if (!status)
-			nfs4_get_attributes(results, &result->all.attributes);
+	for (int i = 0; !status && i < OPERATIONS_MAX && sequel->operations[i]; i++) {
+		status = nfs4_skip_result(results, sequel->operations[i]);
+		if (status)
+			break;
+		get_body(results, sequel->operations[i], result);
+		result->carried_out |= sequel->operations[i] == sequel->main;
 	}
 	if (!status && closes)
 		result->close = nfs4_skip_result(results, NFS4_CLOSE);
@@ -442,7 +395,8 @@ void nfs4_put_return(struct nfs4_compound *compound, const struct nfs_handle *di
 		     const struct nfs4_stateid *stateid)
 {
 	nfs4_put_handle(compound, directory);
-	put_lookup(compound, name);
+	nfs4_put(compound, NFS4_LOOKUP);
+	put_name(compound, name);
 	nfs4_put_give_back(compound, operation, stateid);
 }
 
