@@ -502,6 +502,16 @@ static void take_answer(struct nfs4_state *state, uint64_t now)
 
 /* --- preparing --- */
 
+void nfs4_ask(struct nfs4_request *request, enum nfs4_operation operation,
+	      const struct nfs4_client *client, const struct nfs4_session *session)
+{
+	*request = (struct nfs4_request){
+		.operation = operation,
+		.client = client,
+		.session = session,
+	};
+}
+
 /* Sets up an OPEN by the file's handle. */
 static void reopen(struct nfs4_state *state, struct nfs4_file *file, enum nfs4_claim claim)
 {

@@ -42,7 +42,7 @@ struct nfs4_request {
 	struct nfs4_stateid stateid;
 	struct nfs4_open open;
 	bool first; /* OPEN by CLAIM_FH: the file was never open, so that a refusal is an error */
-	uint32_t status; /* the server's: 0, or one that nfs4_tolerates() */
+	uint32_t status; /* the server's: 0, or one that the caller handles */
 	struct nfs_handle found;
 	union {
 		struct nfs4_open_result opened;
@@ -166,8 +166,6 @@ struct nfs4_job {
 /* Bytes of a message beyond its data. */
 enum { NFS4_MESSAGE_ROOM = 1024 };
 
-/* --- requests (nfs4_setup.c) --- */
-
 /*
  * Fills *request, which its owner then submits: EXCHANGE_ID, CREATE_SESSION, BIND_CONN_TO_SESSION,
  * RECLAIM_COMPLETE, DESTROY_SESSION (over a connection that is bound to it: 18.37.3),
@@ -176,16 +174,6 @@ enum { NFS4_MESSAGE_ROOM = 1024 };
  */
 void nfs4_ask(struct nfs4_request *request, enum nfs4_operation operation,
 	      const struct nfs4_client *client, const struct nfs4_session *session);
-
-/* True if SEQUENCE precedes the operation, so that its call needs a slot. */
-bool nfs4_is_sequenced(enum nfs4_operation operation);
-
-/* For any request, also names4.c's: put writes its operations; get reads their results, and
- * returns the first status that is not 0; tolerates: true for a status that the request's caller
- * handles. */
-void nfs4_put_request(const struct nfs4_request *request, struct nfs4_compound *compound);
-uint32_t nfs4_get_request(struct nfs4_request *request, struct nfs4_results *results);
-bool nfs4_tolerates(const struct nfs4_request *request, uint32_t status);
 
 /* --- clients --- */
 
