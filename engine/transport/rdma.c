@@ -397,9 +397,9 @@ static void refuse(struct rdma *rdma, const struct rpcrdma_reply *reply)
 {
 	const struct rpc_handler *handler = rdma->terms.handler;
 	char why[160];
+	int error = rpcrdma_verdict_text(reply, why, sizeof(why));
 
-	rpcrdma_verdict_text(reply, why, sizeof(why));
-	handler->refused(handler->context, reply->xid, rpcrdma_verdict_errno(reply), why);
+	handler->refused(handler->context, reply->xid, error, why);
 }
 
 static int take_message(struct rdma *rdma, const uint8_t *message, uint32_t length)

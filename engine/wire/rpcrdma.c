@@ -179,34 +179,24 @@ bool rpcrdma_written(const struct rpcrdma_chunk *offered, const struct rpcrdma_c
 	return true;
 }
 
-int rpcrdma_verdict_errno(const struct rpcrdma_reply *reply)
+int rpcrdma_verdict_text(const struct rpcrdma_reply *reply, char *text, size_t size)
 {
 	switch (reply->verdict) {
-	case RPCRDMA_MSG: return 0;
-	case RPCRDMA_ERR_VERS: return EPROTONOSUPPORT;
-	case RPCRDMA_ERR_CHUNK: return EREMOTEIO;
-	default: return EPROTO;
-	}
-}
-
-void rpcrdma_verdict_text(const struct rpcrdma_reply *reply, char *text, size_t size)
-{
-	switch (reply->verdict) {
-	case RPCRDMA_MSG: snprintf(text, size, "success"); break;
+	case RPCRDMA_MSG: snprintf(text, size, "success"); return 0;
 	case RPCRDMA_ERR_VERS:
 		snprintf(text, size,
 			 "the server speaks RPC-over-RDMA versions %u to %u, not 1 (ERR_VERS)",
 			 reply->low, reply->high);
-		break;
+		return EPROTONOSUPPORT;
 	case RPCRDMA_ERR_CHUNK:
 		snprintf(text, size,
 			 "the server could not use the call's chunks, or its reply did not fit "
 			 "into a Send (ERR_CHUNK)");
-		break;
+		return EREMOTEIO;
 	case RPCRDMA_MALFORMED:
 		snprintf(text, size, "the reply's RPC-over-RDMA header has %s", reply->fault);
-		break;
-	default: snprintf(text, size, "the reply is too short for RPC-over-RDMA"); break;
+		return EPROTO;
+	default: snprintf(text, size, "the reply is too short for RPC-over-RDMA"); return EPROTO;
 	}
 }
 

@@ -99,11 +99,9 @@ void rpcrdma_decode_reply(struct xdr_in *in, struct rpcrdma_reply *reply);
 bool rpcrdma_written(const struct rpcrdma_chunk *offered, const struct rpcrdma_chunk *returned,
 		     uint64_t *bytes);
 
-/* The errno for a verdict; 0 for RPCRDMA_MSG. */
-int rpcrdma_verdict_errno(const struct rpcrdma_reply *reply);
-
-/* One line for people, such as "the server speaks RPC-over-RDMA versions 2 to 3 …". */
-void rpcrdma_verdict_text(const struct rpcrdma_reply *reply, char *text, size_t size);
+/* Writes a line for people, such as "the server speaks RPC-over-RDMA versions 2 to 3 …". Returns
+ * the errno; 0 for RPCRDMA_MSG. */
+int rpcrdma_verdict_text(const struct rpcrdma_reply *reply, char *text, size_t size);
 
 /*
  * How many calls may be outstanding after a reply that granted `credits`, with this many Receives

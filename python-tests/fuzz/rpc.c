@@ -54,8 +54,7 @@ void fuzz_rpcrdma(struct input *input)
 	check_private(input->at, size);
 	rpcrdma_decode_reply(&in, &reply);
 	expect((reply.verdict == RPCRDMA_TOO_SHORT) == (size < 16));
-	expect((reply.verdict == RPCRDMA_MSG) == !rpcrdma_verdict_errno(&reply));
-	rpcrdma_verdict_text(&reply, text, sizeof(text));
+	expect((reply.verdict == RPCRDMA_MSG) == !rpcrdma_verdict_text(&reply, text, sizeof(text)));
 	if (reply.verdict == RPCRDMA_MSG) {
 		expect(reply.write.count <= RPCRDMA_SEGMENTS_MAX);
 		expect(xdr_get_u32(&in) == reply.xid && !in.bad);
