@@ -219,36 +219,23 @@ static bool sum_ok(const struct krb5_keys *keys, enum krb5_side side, const stru
 	       !gnutls_memcmp(sum, end_of(text, count), keys->enctype->checksum_size);
 }
 
-/* Decrypts, and checks checksum and header. The last part has at least the copy of the header. */
-static bool open_text(const struct krb5_keys *keys, enum krb5_side side, const struct iovec *text,
-		      int count, const struct header *header)
-{
-	gnutls_cipher_hd_t cipher = keys->sides[side].cipher;
-	bool opened = keys->enctype->sha2
-			      ? sum_ok(keys, side, text, count) && cts_decrypt(cipher, text, count)
-			      : cts_decrypt(cipher, text, count) && sum_ok(keys, side, text, count);
-
-	return opened && !memcmp(end_of(text, count) - HEADER, header, HEADER);
-}
-
 bool krb5_unwrap(struct krb5_keys *keys, enum krb5_side side, uint8_t *token, uint32_t length,
 		 uint8_t **plain, uint32_t *plain_length)
 {
+	const struct iovec whole = {token, length};
 	uint32_t size = krb5_wrap_size(keys), extra;
-	struct iovec text = {token + HEADER, length - HEADER - keys->enctype->checksum_size};
 	struct header header;
 
 	if (length < size)
 		return false;
 	memcpy(&header, token, HEADER);
-	if (!header_ok(&header, wrap_id, SEALED | flags_of(keys, side)))
-		return false;
-	rotate_left(text.iov_base, length - HEADER, be16toh(header.right_rotation));
+	rotate_left(token + HEADER, length - HEADER, be16toh(header.right_rotation));
 	header.right_rotation = 0; /* as it was encrypted */
+	memcpy(token, &header, HEADER);
 	extra = be16toh(header.extra_count);
 	*plain = token + KRB5_WRAP_FRONT;
 	*plain_length = length - size - extra;
-	return open_text(keys, side, &text, 1, &header) && extra <= length - size;
+	return extra <= length - size && krb5_unwrap_parts(keys, side, &whole, 1);
 }
 
 uint32_t krb5_wrap_front(const uint8_t *token, uint32_t have)
@@ -264,14 +251,20 @@ uint32_t krb5_wrap_front(const uint8_t *token, uint32_t have)
 bool krb5_unwrap_parts(struct krb5_keys *keys, enum krb5_side side, const struct iovec *parts,
 		       int count)
 {
+	gnutls_cipher_hd_t cipher = keys->sides[side].cipher;
 	struct iovec text[KRB5_PARTS_MAX];
 	struct header header;
+	bool opened;
 
 	memcpy(text, parts, count * sizeof(*parts));
 	memcpy(&header, text[0].iov_base, HEADER);
 	text[0].iov_base = (uint8_t *)text[0].iov_base + HEADER;
 	text[0].iov_len -= HEADER;
 	text[count - 1].iov_len -= keys->enctype->checksum_size;
-	return header_ok(&header, wrap_id, SEALED | flags_of(keys, side)) &&
-	       open_text(keys, side, text, count, &header);
+	if (!header_ok(&header, wrap_id, SEALED | flags_of(keys, side)))
+		return false;
+	opened = keys->enctype->sha2
+			 ? sum_ok(keys, side, text, count) && cts_decrypt(cipher, text, count)
+			 : cts_decrypt(cipher, text, count) && sum_ok(keys, side, text, count);
+	return opened && !memcmp(end_of(text, count) - HEADER, &header, HEADER);
 }
