@@ -387,22 +387,3 @@ uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op, bool root,
 		result->close = nfs4_skip_result(results, NFS4_CLOSE);
 	return status;
 }
-
-/* --- CLOSE and DELEGRETURN, by name --- */
-
-void nfs4_put_return(struct nfs4_compound *compound, const struct nfs_handle *directory,
-		     const char *name, enum nfs4_operation operation,
-		     const struct nfs4_stateid *stateid)
-{
-	nfs4_put_handle(compound, directory);
-	nfs4_put(compound, NFS4_LOOKUP);
-	put_name(compound, name);
-	nfs4_put_give_back(compound, operation, stateid);
-}
-
-uint32_t nfs4_get_return(struct nfs4_results *results, enum nfs4_operation operation)
-{
-	return nfs4_next_result(results, NFS4_PUTFH)
-		       ?: nfs4_next_result(results, NFS4_LOOKUP)
-		       ?: nfs4_skip_result(results, operation);
-}

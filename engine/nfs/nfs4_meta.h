@@ -109,10 +109,3 @@ struct nfs4_meta_result {
  * `root`: the compound began with PUTROOTFH, not PUTFH; `closes`: it had a CLOSE. */
 uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op, bool root, bool closes,
 		       struct nfs4_meta_result *result);
-
-/* Put and get a compound that finds file `name` by LOOKUP, and returns a stateid of the file by
- * CLOSE or DELEGRETURN. */
-void nfs4_put_return(struct nfs4_compound *compound, const struct nfs_handle *directory,
-		     const char *name, enum nfs4_operation operation,
-		     const struct nfs4_stateid *stateid);
-uint32_t nfs4_get_return(struct nfs4_results *results, enum nfs4_operation operation);

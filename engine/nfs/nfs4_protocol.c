@@ -378,6 +378,7 @@ static bool closes(const struct call *call)
 	return nfs4_meta_operation(meta_asked(call)) == NFS4_OPEN && call->io->meta->closes;
 }
 
+/* Finds the file by LOOKUP, and returns a stateid of it. */
 static void put_return(struct nfs4_compound *compound, const struct call *call)
 {
 	const struct entries *entries = meta_entries(call);
@@ -386,8 +387,11 @@ static void put_return(struct nfs4_compound *compound, const struct call *call)
 	char name[ENTRY_NAME_MAX];
 
 	entries_name(entries, io->offset, false, name);
-	nfs4_put_return(compound, entries_directory(entries, io->offset), name, returning(call),
-			io->meta->left.open ? &opened->stateid : &opened->delegation);
+	nfs4_put_handle(compound, entries_directory(entries, io->offset));
+	nfs4_put(compound, NFS4_LOOKUP);
+	xdr_put_opaque(compound->out, name, (uint32_t)strlen(name));
+	nfs4_put_give_back(compound, returning(call),
+			   io->meta->left.open ? &opened->stateid : &opened->delegation);
 }
 
 /* True if the request must not be carried out twice. */
@@ -692,7 +696,9 @@ static enum disposition decode(struct xdr_in *in, struct call *call, struct call
 	nfs4_read_results(&results, in);
 	goes_on = !call->epoch || read_sequence(&results, call, &status);
 	if (goes_on && gives_back(call))
-		status = nfs4_get_return(&results, returning(call));
+		status = nfs4_next_result(&results, NFS4_PUTFH)
+				 ?: nfs4_next_result(&results, NFS4_LOOKUP)
+				 ?: nfs4_skip_result(&results, returning(call));
 	else if (goes_on && is_meta(call))
 		status = nfs4_get_meta(&results, meta_asked(call), !meta_directory(call)->length,
 				       closes(call), &meta);
