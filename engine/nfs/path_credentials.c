@@ -8,9 +8,6 @@
 #include "nfs/nfs3.h"
 #include "nfs/version.h"
 #include "wire/rpcsec_gss.h"
-#ifdef HAVE_GSS
-#include "transport/kerberos.h"
-#endif
 
 uint32_t path_head_max(const struct path *path)
 {
@@ -66,15 +63,10 @@ static int open_sys(struct rpc_client *rpc)
 static int open_kerberos(struct rpc_client *rpc)
 {
 #ifdef HAVE_GSS
-	static const enum gss_service services[] = {
-		[SEC_KRB5] = GSS_SERVICE_NONE,
-		[SEC_KRB5I] = GSS_SERVICE_INTEGRITY,
-		[SEC_KRB5P] = GSS_SERVICE_PRIVACY,
-	};
 	const struct path *path = rpc->server;
 	const struct path_config *config = &path->config;
 	struct rpcsec_gss_terms terms = {
-		.service = services[config->terms.security],
+		.service = (enum gss_service)config->terms.security, /* the same numbers */
 		.counters = &rpc->counters->security,
 		.data_max = config->wsize,
 	};

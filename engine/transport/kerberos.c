@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "transport/kerberos.h"
-
+/*
+ * kerberos.c - Kerberos as a mechanism of RPCSEC_GSS. The system's GSS-API library makes contexts;
+ * wire/krb5_token.h makes messages' tokens. For each new context, sample tokens of both are
+ * compared. The library may wait half a minute for the KDC, so it runs in its own thread, which may
+ * outlive the mechanism.
+ */
 #include <errno.h>
 #include <gssapi/gssapi.h>
 #include <gssapi/gssapi_ext.h>
@@ -14,8 +18,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "transport/transport.h"
 #include "util.h"
 #include "wire/krb5_keys.h"
+#include "wire/rpcsec_gss.h"
 
 /* With a cached ticket a step takes 0.2 ms: a short wait ends sooner than the next tick comes. */
 enum { PATIENCE_NS = 2000000 };
