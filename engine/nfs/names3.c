@@ -100,9 +100,9 @@ static void on_root(struct rpc_context *rpc, int status, void *data, void *priva
 	if (mount->error)
 		return;
 	if (result->fhs_status != MNT3_OK) { /* the numbers of nfsstat3 (RFC 1813, 5.1.5) */
-		name = nfs3_status_name(result->fhs_status);
+		name = nfs3_status(result->fhs_status)->name;
 		rest = strchr(name, '_');
-		fail(mount, -nfs3_errno(result->fhs_status), name);
+		fail(mount, -nfs3_status(result->fhs_status)->error, name);
 		mount->answer = ANSWER_STATUS;
 		if (rest)
 			snprintf(mount->words, sizeof(mount->words), "MNT3ERR%s", rest);

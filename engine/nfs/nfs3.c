@@ -395,10 +395,10 @@ static uint8_t *encode(struct xdr_out *out, struct call *call, struct rpc_creden
 
 static enum disposition refused(struct call_result *result, uint32_t status)
 {
-	result->status = nfs3_status_name(status);
+	result->status = nfs3_status(status)->name;
 	if (nfs3_asks_to_wait(status))
 		return CALL_BACKOFF;
-	return call_fail(result, nfs3_errno(status), NULL);
+	return call_fail(result, nfs3_status(status)->error, NULL);
 }
 
 /*
@@ -420,14 +420,14 @@ static enum disposition judge_meta(struct call *call, uint32_t status,
 	result->lookup = call->io->meta->looks_up;
 	if (!status)
 		return meta_answered(call, meta, result);
-	result->status = nfs3_status_name(status);
+	result->status = nfs3_status(status)->name;
 	if (nfs3_asks_to_wait(status)) {
 		meta_not_begun(call);
 		return CALL_BACKOFF;
 	}
 	if (status == NFS3ERR_BAD_COOKIE && meta_asked(call) == META_READDIR)
-		return meta_restart_listing(call, nfs3_errno(status), result);
-	return meta_refused(call, nfs3_errno(status), result);
+		return meta_restart_listing(call, nfs3_status(status)->error, result);
+	return meta_refused(call, nfs3_status(status)->error, result);
 }
 
 static enum disposition decode(struct xdr_in *in, struct call *call, struct call_result *result)

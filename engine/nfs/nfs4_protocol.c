@@ -221,9 +221,7 @@ static uint32_t get_request(struct nfs4_request *request, struct nfs4_results *r
 					  request->handle.length ? NFS4_PUTFH : NFS4_PUTROOTFH);
 	if (status || operation == NFS4_SEQUENCE)
 		return status;
-	if (operation == NFS4_BIND_CONN_TO_SESSION || operation == NFS4_CLOSE)
-		return nfs4_skip_result(results, operation);
-	status = nfs4_next_result(results, operation);
+	status = nfs4_skip_result(results, operation); /* up to a body that is read below */
 	if (status)
 		return status;
 	switch (operation) {
@@ -485,7 +483,7 @@ static enum disposition stateid_refused(struct call *call, uint32_t status,
 		return CALL_RECOVER;
 	if (call->reopened == call->epoch) {
 		result->status = unusable(status, mine->trunks);
-		return call_fail(result, nfs4_errno(status), NULL);
+		return call_fail(result, nfs4_status(status)->error, NULL);
 	}
 	call->reopened = call->epoch;
 	return CALL_RECOVER;
@@ -517,7 +515,7 @@ static enum disposition refused(struct call *call, uint32_t status, bool by_sequ
 	result->status = status == NFS4ERR_WRONGSEC
 				 ? "NFS4ERR_WRONGSEC: the export wants other security: security= "
 				   "or xprtsec= chooses it"
-				 : nfs4_status_name(status);
+				 : nfs4_status(status)->name;
 	result->code = status;
 	switch (status) {
 	case NFS4ERR_DELAY: /* from SEQUENCE: an earlier copy is still under way */
@@ -551,12 +549,12 @@ static enum disposition refused(struct call *call, uint32_t status, bool by_sequ
 			return stateid_refused(call, status, result);
 		if (file && file->gone) { /* it could not be opened again */
 			status = file->gone;
-			result->status = nfs4_status_name(status);
+			result->status = nfs4_status(status)->name;
 		}
 		break;
 	default: break;
 	}
-	return call_fail(result, nfs4_errno(status), call->epoch ? NULL : remedy(status));
+	return call_fail(result, nfs4_status(status)->error, call->epoch ? NULL : remedy(status));
 }
 
 /* Reads SEQUENCE's results. False: SEQUENCE failed with *status, or more bytes are needed. */
@@ -645,13 +643,13 @@ static enum disposition judge_meta(struct call *call, uint32_t status,
 
 	if (!status)
 		return give_back(call, meta, meta_answered(call, &meta->all, result));
-	result->status = nfs4_status_name(status);
+	result->status = nfs4_status(status)->name;
 	if ((status == NFS4ERR_NOT_SAME || status == NFS4ERR_BAD_COOKIE) &&
 	    meta_asked(call) == META_READDIR)
-		return meta_restart_listing(call, nfs4_errno(status), result);
+		return meta_restart_listing(call, nfs4_status(status)->error, result);
 	if (status == NFS4ERR_EXIST || status == NFS4ERR_NOENT || status == NFS4ERR_STALE ||
 	    status == NFS4ERR_FHEXPIRED) /* of the entry */
-		return meta_refused(call, nfs4_errno(status), result);
+		return meta_refused(call, nfs4_status(status)->error, result);
 	disposition = refused(call, status, false, result);
 	if (disposition == CALL_BACKOFF && !meta->carried_out) /* the server did not carry it out */
 		meta_not_begun(call);
@@ -666,7 +664,7 @@ static enum disposition judge_request(struct call *call, uint32_t status,
 	request->status = status;
 	if (!status || tolerates(request, status))
 		return CALL_DONE;
-	result->status = nfs4_status_name(status);
+	result->status = nfs4_status(status)->name;
 	if (request->operation == NFS4_CREATE_SESSION &&
 	    (status == NFS4ERR_SEQ_MISORDERED || status == NFS4ERR_STALE_CLIENTID))
 		return CALL_RETRY_LATER; /* with a new sequence, or a new client ID */
@@ -709,7 +707,7 @@ static enum disposition decode(struct xdr_in *in, struct call *call, struct call
 	else if (goes_on)
 		status = get_request(request_of(call), &results);
 	if (in->bad && results.status)
-		result->status = nfs4_status_name(results.status);
+		result->status = nfs4_status(results.status)->name;
 	if (in->bad)
 		return CALL_DONE;
 	if (!nfs4_results_sound(&results))

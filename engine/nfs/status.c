@@ -8,50 +8,36 @@
 #include "wire/credentials.h"
 #include "wire/rpcsec_gss.h"
 
-enum { V3, V4 };
+#define V3_ROW(value, error, name) {value, error, "NFS3ERR_" #name},
+#define V4_ROW(value, error, name) {value, error, "NFS4ERR_" #name},
 
-struct status {
-	uint32_t value;
-	int error;
-	const char *names[2]; /* by V3 and V4; NULL: that version has no such value */
-};
+static const struct nfs_status statuses3[] = {{NFS3_OK, 0, "NFS3_OK"},
+					      {NFS4ERR_GRACE, EAGAIN, "NFS4ERR_GRACE"},
+					      NFS_STATUSES(V3_ROW, V3_ROW, NFS_NONE)};
+static const struct nfs_status statuses4[] = {{NFS4_OK, 0, "NFS4_OK"},
+					      NFS_STATUSES(V4_ROW, NFS_NONE, V4_ROW)};
 
-#define BOTH_NAMES(value, error, name) {value, error, {"NFS3ERR_" #name, "NFS4ERR_" #name}},
-#define V3_NAME(value, error, name)    {value, error, {"NFS3ERR_" #name, NULL}},
-#define V4_NAME(value, error, name)    {value, error, {NULL, "NFS4ERR_" #name}},
-
-static const struct status statuses[] = {{0, 0, {"NFS3_OK", "NFS4_OK"}},
-					 {NFS4ERR_GRACE, EAGAIN, {"NFS4ERR_GRACE", NULL}},
-					 NFS_STATUSES(BOTH_NAMES, V3_NAME, V4_NAME)};
-
-static const struct status unknown = {0, EIO, {"an unknown nfsstat3", "an unknown nfsstat4"}};
-
-static const struct status *find(uint32_t value, int version)
+static const struct nfs_status *find(const struct nfs_status *known, size_t count, uint32_t value,
+				     const struct nfs_status *unknown)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(statuses); i++)
-		if (statuses[i].value == value && statuses[i].names[version])
-			return &statuses[i];
-	return &unknown;
+	for (size_t i = 0; i < count; i++)
+		if (known[i].value == value)
+			return &known[i];
+	return unknown;
 }
 
-int nfs3_errno(uint32_t status)
+const struct nfs_status *nfs3_status(uint32_t value)
 {
-	return find(status, V3)->error;
+	static const struct nfs_status unknown = {0, EIO, "an unknown nfsstat3"};
+
+	return find(statuses3, ARRAY_SIZE(statuses3), value, &unknown);
 }
 
-int nfs4_errno(uint32_t status)
+const struct nfs_status *nfs4_status(uint32_t value)
 {
-	return find(status, V4)->error;
-}
+	static const struct nfs_status unknown = {0, EIO, "an unknown nfsstat4"};
 
-const char *nfs3_status_name(uint32_t status)
-{
-	return find(status, V3)->names[V3];
-}
-
-const char *nfs4_status_name(uint32_t status)
-{
-	return find(status, V4)->names[V4];
+	return find(statuses4, ARRAY_SIZE(statuses4), value, &unknown);
 }
 
 bool nfs3_asks_to_wait(uint32_t status)

@@ -138,16 +138,16 @@ enum answer {
 enum nfs3_status { NFS3_OK = 0, NFS_STATUSES(NFS3_STATUS, NFS3_STATUS, NFS_NONE) };
 enum nfs4_status { NFS4_OK = 0, NFS_STATUSES(NFS4_STATUS, NFS_NONE, NFS4_STATUS) };
 
-/* The errno of a status; 0 for NFS3_OK and NFS4_OK, EIO for a value that the RFC lacks. */
-int nfs3_errno(uint32_t status);
-int nfs4_errno(uint32_t status);
+struct nfs_status {
+	uint32_t value;
+	int error; /* 0 for NFS3_OK and NFS4_OK, EIO for a value that the RFC lacks */
+	const char *name;
+};
+const struct nfs_status *nfs3_status(uint32_t value);
+const struct nfs_status *nfs4_status(uint32_t value);
 
 /* True for JUKEBOX and GRACE, after which the call is sent again later. */
 bool nfs3_asks_to_wait(uint32_t status);
-
-/* The RFC's name. */
-const char *nfs3_status_name(uint32_t status);
-const char *nfs4_status_name(uint32_t status);
 
 /* --- the security flavors that a server lists for an export --- */
 

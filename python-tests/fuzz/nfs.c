@@ -34,9 +34,9 @@ static void read_data(struct xdr_in *in, enum nfs3_procedure procedure)
 
 	if (!nfs3_decode(in, procedure, &status, &result) || in->bad)
 		return;
-	expect(!status == !nfs3_errno(status));
+	expect(!status == !nfs3_status(status)->error);
 	expect(result.committed <= IO_FILE_SYNC);
-	expect(*nfs3_status_name(status));
+	expect(*nfs3_status(status)->name);
 }
 
 static void read_metadata(struct xdr_in *in, enum meta_op op)
@@ -145,8 +145,8 @@ static bool read_result(struct nfs4_results *results, enum nfs4_operation operat
 		/* SETATTR has a body whatever its status is. */
 		expect(operation == NFS4_SETATTR ||
 		       (nfs4_results_sound(results) && !results->in->bad));
-		expect(nfs4_errno(status) > 0);
-		expect(*nfs4_status_name(status));
+		expect(nfs4_status(status)->error > 0);
+		expect(*nfs4_status(status)->name);
 		return false;
 	}
 	memset(&body, 0xa5, sizeof(body));

@@ -266,10 +266,10 @@ def test_status_names(testlib: CData) -> None:
     own |= {Status.BAD_COOKIE: "EIO"}
     for status in Status:
         name = "NFS3_OK" if status is Status.OK else f"NFS3ERR_{status.name}"
-        assert text(testlib.nfs3_status_name(status)) == name
+        assert text(testlib.nfs3_status(status).name) == name
         word = own.get(status, f"E{status.name}")
-        assert testlib.nfs3_errno(status) == (getattr(errno, word) if word else 0), name
-    assert text(testlib.nfs3_status_name(12345)) == "an unknown nfsstat3"
+        assert testlib.nfs3_status(status).error == (getattr(errno, word) if word else 0), name
+    assert text(testlib.nfs3_status(12345).name) == "an unknown nfsstat3"
 
 
 # --- NFSv4.1: arguments ---
@@ -604,7 +604,7 @@ def test_compounds_that_contradict(testlib: CData) -> None:
 
 
 def test_nfs4_status_names(testlib: CData) -> None:
-    names = {n: text(testlib.nfs4_status_name(n)) for n in range(11_000)}
+    names = {n: text(testlib.nfs4_status(n).name) for n in range(11_000)}
     for name, number in ffi.typeof("enum nfs4_status").relements.items():
         assert names[number] == name
     known = [n for n, name in names.items() if not name.startswith("an unknown")]
@@ -617,8 +617,8 @@ def test_nfs4_status_names(testlib: CData) -> None:
 def test_errnos(testlib: CData) -> None:
     expected = {"OK": 0, "ENOENT": 2, "EACCES": 13, "EEXIST": 17, "ENOSPC": 28, "EROFS": 30}
     for name, number in {**expected, "EDQUOT": 69, "ESTALE": 70}.items():
-        assert testlib.nfs4_errno(number) == getattr(errno, name, 0), name
-    assert {testlib.nfs4_errno(number) for number in (10008, 10013)} == {errno.EAGAIN}
+        assert testlib.nfs4_status(number).error == getattr(errno, name, 0), name
+    assert {testlib.nfs4_status(number).error for number in (10008, 10013)} == {errno.EAGAIN}
     lost = (10011, 10022, 10023, 10024, 10025, 10047, 10052, 10078, 10087, 12345)
-    assert {testlib.nfs4_errno(number) for number in lost} == {errno.EIO}
-    assert testlib.nfs4_errno(10021) == errno.EPROTONOSUPPORT
+    assert {testlib.nfs4_status(number).error for number in lost} == {errno.EIO}
+    assert testlib.nfs4_status(10021).error == errno.EPROTONOSUPPORT
