@@ -16,6 +16,7 @@ import pytest
 from conftest import FioRunner
 from engine_helpers import (
     Place,
+    Traced,
     done,
     ends,
     eventually,
@@ -116,18 +117,6 @@ def test_jobs_are_as_with_psync(place: Place, tmp_path: Path, name: str) -> None
 # --- layout ---
 
 
-def test_layout_follows_the_buffer_options(exported: Place) -> None:
-    jobs = sections(
-        zero={"zero_buffers": 1, "filename": "zero"},
-        pattern={"buffer_pattern": "0x1234", "filename": "pattern"},
-        soft={"buffer_compress_percentage": 80, "refill_buffers": 1, "filename": "soft"},
-    )
-    exported.fio.well(rw="read", bs="64k", size="1m", arguments=jobs)
-    assert (exported.files / "zero").read_bytes() == bytes(_MIB)
-    assert (exported.files / "pattern").read_bytes() == b"\x12\x34" * (_MIB // 2)
-    assert len(zlib.compress((exported.files / "soft").read_bytes())) < 0.5 * _MIB
-
-
 def test_reading_jobs_change_no_file_that_is_there(place: Place) -> None:
     """It may be anybody's. One that is long enough they read, and one that is missing they make."""
     for name, size in (("short", 9), ("empty", 0), ("long", 2 * _MIB)):
@@ -203,7 +192,10 @@ def test_short_file_is_extended_and_its_content_kept(place: Place) -> None:
 
 
 def test_who_gets_a_layout(exported: Place) -> None:
-    """Readers do, and writers with overwrite=1; a writer makes its file as it goes, or opens it."""
+    """Readers do, and writers with overwrite=1; a writer makes its file as it goes, or opens it.
+
+    It follows the buffer's options.
+    """
     one = {"bs": "64k", "size": "1m", "io_size": "64k"}
     jobs = sections(
         reader={**one, "rw": "read"},
@@ -211,10 +203,17 @@ def test_who_gets_a_layout(exported: Place) -> None:
         over={**one, "rw": "write", "overwrite": 1},
         writer={**one, "rw": "write"},
         opener={**one, "rw": "write", "create_on_open": 1},
+        zero={**one, "rw": "read", "zero_buffers": 1},
+        pattern={**one, "rw": "read", "buffer_pattern": "0x1234"},
+        soft={**one, "rw": "read", "buffer_compress_percentage": 80, "refill_buffers": 1},
     )
     exported.fio.well(arguments=jobs)
-    sizes = {"reader": _MIB, "mixed": _MIB, "over": _MIB, "writer": 64 << 10, "opener": 64 << 10}
+    sizes = dict.fromkeys(("mixed", "over", "pattern", "reader", "soft", "zero"), _MIB)
+    sizes |= {"writer": 64 << 10, "opener": 64 << 10}
     assert exported.sizes() == {f"{name}.0.0": size for name, size in sizes.items()}
+    assert (exported.files / "zero.0.0").read_bytes() == bytes(_MIB)
+    assert (exported.files / "pattern.0.0").read_bytes() == b"\x12\x34" * (_MIB // 2)
+    assert len(zlib.compress((exported.files / "soft.0.0").read_bytes())) < 0.5 * _MIB
 
 
 def test_create_only_lays_out_and_does_no_io(mounted: Place) -> None:
@@ -320,9 +319,13 @@ def test_read_job_on_a_read_only_export(export: Place, lab: Lab) -> None:
     pool = lab.pool_of(4, export="ro", version="4.1" if later else None)
     report = done(export.fio(pool=pool, rw="randread", bs="4k", filename="f", spread="queue"))
     assert report.bytes("read") == 65536
-    result = export.fio(pool=pool, rw="write", bs="4k", filename="f")
+    result = export.fio(pool=pool, rw="write", bs="4k", filename="f", trace=1)
     expect, status = (refused, "NFS4ERR_ROFS") if later else (failed_io, "NFS3ERR_ROFS")
     expect(result, status, "/ro", "Read-only file system")
+    if not later:
+        (call,), (line,) = Traced.read(result.stderr), result.stats
+        assert (call.operation, call.done, call.error) == ("WRITE", 0, "Read-only file system")
+        assert (line.errors, line.write_ops) == (1, 0)
     for rw in ("read", "write"):
         result = export.fio(pool=pool, rw=rw, bs="4k", size="64k", filename="missing")
         refused(result, '"missing"', "Read-only file system", "the export is read-only: allow")
