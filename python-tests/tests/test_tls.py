@@ -15,11 +15,13 @@ from pathlib import Path
 import pytest
 from conftest import FioRunner, call_harness, or_skip, started_lab
 from engine_helpers import all_go_on, done, eventually, refused, said, stopped_well
-from scripted_jobs import KIB, MIB, NEVER, SECONDS, numbered, preloaded, runner
+from scripted_jobs import JOB, KIB, MIB, NEVER, SECONDS, numbered, preloaded
 
+from jobs import Fio
 from nfsmulti import paths
-from nfsmulti.fiorun import Engine, FioProcess, FioResult, Option
-from nfsmulti.lab import Lab, LabConfig, commands
+from nfsmulti.fiorun import Engine, Option
+from nfsmulti.lab import LabConfig, commands
+from nfsmulti.lab.ganesha import Endpoint
 from nfsmulti.lab.guest import ADDRESSES, EXPORT, inside
 from nfsmulti.lab.tls import NAME, Certificates, Pair
 from nfsmulti.processes import run
@@ -67,18 +69,13 @@ def _modules() -> None:
 
 
 @pytest.fixture(scope="module")
-def ganesha() -> Iterator[Lab]:
+def ganesha() -> Iterator[Endpoint]:
     with started_lab(LabConfig(addresses=1, local=True)) as running:
-        yield running
+        yield running.server(0).endpoint
 
 
-def before(lab: Lab, made: Certificates, **more: object) -> TlsProxy:
-    endpoint = lab.server(0).endpoint
-    to = (endpoint.address, endpoint.nfs_port)
-    proxy = TlsProxy(to, made.server.certificate, made.server.key)
-    for name, value in more.items():
-        setattr(proxy, name, value)
-    return proxy
+def before(at: tuple[str, int], made: Certificates) -> TlsProxy:
+    return TlsProxy(at, made.server.certificate, made.server.key)
 
 
 def path(
@@ -90,39 +87,32 @@ def path(
     return f"nfs://{host}:{proxy.port}{export}?{query}"
 
 
-def trusted(made: Certificates, ktls: Option = 0) -> dict[str, Option]:
-    """By GnuTLS unless it says otherwise, whatever this machine's kernel has."""
-    return {"tls_ca": str(made.authority.certificate), "ktls": ktls}
+def trusted(made: Certificates) -> dict[str, Option]:
+    """By GnuTLS unless a job says otherwise, whatever this machine's kernel has."""
+    return {"tls_ca": str(made.authority.certificate), "ktls": 0}
 
 
 def own(pair: Pair) -> dict[str, Option]:
     return {"tls_cert": str(pair.certificate), "tls_key": str(pair.key)}
 
 
-class Tls:
+class Tls(FioRunner):
     """fio on a scripted server, behind a proxy with certificates that it trusts."""
 
     def __init__(
-        self, client: FioRunner, server: ScriptedServer, proxy: TlsProxy, made: Certificates
+        self,
+        engine: Engine,
+        folder: Path,
+        server: ScriptedServer,
+        proxy: TlsProxy,
+        made: Certificates,
     ):
         self.server, self.proxy, self.made = server, proxy, made
-        self._client, self.finish = client, client.finish
+        common = {**JOB, "filename": "f", **trusted(made)}
+        super().__init__(Fio(engine), path(proxy), folder, common)
 
     def path(self, **arguments: object) -> str:
         return path(self.proxy, **arguments)  # type: ignore[arg-type]
-
-    def start(self, ktls: Option = 0, **options: Option) -> FioProcess:
-        words = {"pool": self.path(), **trusted(self.made, ktls), **options}
-        return self._client.start(**words)
-
-    def __call__(self, ktls: Option = 0, **options: Option) -> FioResult:
-        with self.start(ktls, **options) as process:
-            return self.finish(process)
-
-    def well(self, ktls: Option = 0, **options: Option) -> FioResult:
-        result = self(ktls, **options)
-        done(result)
-        return result
 
     def shows(self, pair: Pair) -> None:
         self.proxy.certificate, self.proxy.key = pair.certificate, pair.key
@@ -135,10 +125,11 @@ class Tls:
 
 
 @pytest.fixture
-def tls(client: FioRunner, server: ScriptedServer, made: Certificates) -> Iterator[Tls]:
-    to = ("127.0.0.1", server.nfs_port)
-    with TlsProxy(to, made.server.certificate, made.server.key) as proxy:
-        yield Tls(client, server, proxy, made)
+def tls(
+    engine: Engine, tmp_path: Path, server: ScriptedServer, made: Certificates
+) -> Iterator[Tls]:
+    with before(("127.0.0.1", server.nfs_port), made) as proxy:
+        yield Tls(engine, tmp_path / "runs", server, proxy, made)
 
 
 OnKernel = Callable[[str], Tls]
@@ -149,8 +140,8 @@ def on_kernel(tls: Tls, engine: Engine, tmp_path: Path) -> OnKernel:
     """Return what runs fio on a kernel's functions in C, which stand before the real one's."""
 
     def run_on(source: str) -> Tls:
-        client = runner(preloaded(engine, tmp_path, source), tmp_path)
-        return Tls(client, tls.server, tls.proxy, tls.made)
+        there = preloaded(engine, tmp_path, source)
+        return Tls(there, tmp_path / "preloaded", tls.server, tls.proxy, tls.made)
 
     return run_on
 
@@ -161,7 +152,7 @@ def on_kernel(tls: Tls, engine: Engine, tmp_path: Path) -> OnKernel:
 @pytest.mark.sanitized
 @pytest.mark.parametrize(("version", "xprtsec"), [("3", "tls"), ("4.1", "mtls")])
 def test_data_is_what_was_written(
-    ganesha: Lab,
+    ganesha: Endpoint,
     made: Certificates,
     local_fio: FioRunner,
     tmp_path: Path,
@@ -170,10 +161,9 @@ def test_data_is_what_was_written(
 ) -> None:
     """A real server's; four connections and the one for names each shake hands."""
     mutual = xprtsec == "mtls"
-    clients = made.authority.certificate if mutual else None
-    with before(ganesha, made, clients=clients) as proxy:
-        port = ganesha.server(0).endpoint.mount_port
-        pool = path(proxy, version=version, xprtsec=xprtsec, mountport=port)
+    with before((ganesha.address, ganesha.nfs_port), made) as proxy:
+        proxy.clients = made.authority.certificate if mutual else None
+        pool = path(proxy, version=version, xprtsec=xprtsec, mountport=ganesha.mount_port)
         logs: dict[str, Option] = {"trace": 1, "write_lat_log": str(tmp_path / "log")}
         job = {**_VERIFIED, **trusted(made), **own(made.client), **logs}
         result = local_fio(pool=pool, **job)
@@ -224,7 +214,7 @@ def test_nothing_lies_unseen(tls: Tls) -> None:
     assert said(result) == []
 
 
-def test_a_paths_own_arguments(client: FioRunner, tls: Tls, tmp_path: Path) -> None:
+def test_a_paths_own_arguments(tls: Tls, tmp_path: Path) -> None:
     """One path in clear, and one by TLS, whose server has a name of its own.
 
     One file may have certificate and key. The server is silent on its protocol, as tlshd is, which
@@ -236,13 +226,14 @@ def test_a_paths_own_arguments(client: FioRunner, tls: Tls, tmp_path: Path) -> N
     ca = made.authority.certificate
     own_words = tls.path(host="localhost", xprtsec="mtls", tls_ca=ca, tls_name=NAME, tls_cert=both)
     pool = f"{tls.server.url(version=4, xprtsec='none')},{own_words}"
-    result = client.well(pool=pool, spread="roundrobin", xprtsec="tls")
+    result = tls.well(pool=pool, spread="roundrobin", xprtsec="tls", tls_ca=None)
     assert [line.xprtsec for line in result.stats] == ["none", "mtls"]
     assert {one.protocol for one in tls.proxy.handshakes} == {None}
 
 
-def test_the_doctor_tells_of_it(ganesha: Lab, made: Certificates) -> None:
-    with before(ganesha, made, takes_clear=True) as proxy:
+def test_the_doctor_tells_of_it(ganesha: Endpoint, made: Certificates) -> None:
+    with before((ganesha.address, ganesha.nfs_port), made) as proxy:
+        proxy.takes_clear = True
         pools = {
             "takes sys; TLS (xprtsec=tls) does not work: ": path(proxy, xprtsec="none"),
             "takes sys, over TLS (xprtsec=tls)": path(proxy, tls_ca=made.authority.certificate),
@@ -362,7 +353,7 @@ int gnutls_record_get_state(void *session, unsigned int read, void *mac, void *i
 def test_keys_are_not_used_for_too_long(on_kernel: OnKernel, ktls: int) -> None:
     """Before the cipher's limit another connection has others."""
     worn = on_kernel(_WORN + _WORN_IN_GNUTLS * (not ktls))
-    result = worn.well(ktls, iodepth=4, bs="64k", size="512k", verify="crc32c")
+    result = worn.well(ktls=ktls, iodepth=4, bs="64k", size="512k", verify="crc32c")
     (line,) = result.stats
     assert line.reconnects >= 2
     assert line.retransmissions == 0  # what was asked before is answered before
@@ -405,7 +396,7 @@ def test_records_that_are_no_data(
         "verify": "pattern", "verify_pattern": "%o", "time_based": 1, "runtime": 3600,
         "nconnect": 2, "spread": "roundrobin",
     }  # fmt: skip
-    with tls.start(ktls, **job) as process:
+    with tls.start(ktls=ktls, **job) as process:
         all_go_on(process, connections=2, depth=4)
         for say in (update_keys, send_ticket, send_long_ticket, update_keys, forge):
             tls.proxy.say = say
@@ -440,8 +431,8 @@ def test_the_kernel_encrypts(
     lines = ["[overrides]", *(f"tls-disabled-cipher = {other.lower()}" for other in others)]
     priorities.write_text("\n".join(lines) + "\n")
     env = {"GNUTLS_SYSTEM_PRIORITY_FILE": str(priorities)}
-    job = {**_VERIFIED, "size": "2m", **trusted(made, "auto")}
-    with TlsProxy((ADDRESSES[0], 2049), made.server.certificate, made.server.key) as proxy:
+    job = {**_VERIFIED, "size": "2m", **trusted(made), "ktls": "auto"}
+    with before((ADDRESSES[0], 2049), made) as proxy:
         pool = path(proxy, export=EXPORT if version == "3" else "/", version=version)
         result = local_fio(pool=pool, timeout=SECONDS, env=env, **job)
         (Path(EXPORT) / "f").unlink(missing_ok=True)
@@ -457,7 +448,7 @@ def test_the_kernel_encrypts(
 def test_the_kernel_brings_alerts(tls: Tls) -> None:
     tls.proxy.clients = tls.made.authority.certificate
     words = f'{_ALERT} "Certificate is required": it wants a client\'s certificate'
-    refused(tls(1), words)
+    refused(tls(ktls=1), words)
 
 
 # A kernel that has TLS or not, and takes no keys.
@@ -528,10 +519,10 @@ def test_where_the_kernel_cannot(on_kernel: OnKernel, name: str) -> None:
     faulty, source, words = _NOT_FOR_KERNEL[name]
     tls = on_kernel(source)
     if name in ("no TLS", "no keys"):
-        assert [line.ktls for line in tls.well("auto").stats] == [0]
+        assert [line.ktls for line in tls.well(ktls="auto").stats] == [0]
     for member, value in faulty.items():
         setattr(tls.proxy, member, value)
-    refused(tls(1), words)
+    refused(tls(ktls=1), words)
 
 
 @pytest.mark.kernel_lab
@@ -542,7 +533,7 @@ def test_keys_that_change_among_what_comes_before_io(tls: Tls) -> None:
         tls.proxy.say = update_keys
 
     tls.server.hooks.append(on(Nfs4.EXCHANGE_ID, Answer(do=update)))
-    result = tls.well("auto")
+    result = tls.well(ktls="auto")
     assert said(result) == []
     lost = tls.server.calls(Nfs4.EXCHANGE_ID)[0].connection
     assert lost not in {call.connection for call in tls.server.calls(Nfs4.CREATE_SESSION)}
