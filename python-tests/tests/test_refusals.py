@@ -169,6 +169,7 @@ def test_a_name_ends_at_a_directory_that_cannot_be_entered(ran: Outcome) -> None
 
 
 _BLAMED = "is that the export's path, and does it allow this host?"
+_CLOSES = "Connection reset by peer: the server closes the connection: its log says why"
 _RESTARTED = "the connection was lost: did the server restart? Some servers close it"
 _NO_PATH = "No such file or directory): use the path within"
 _ALLOWED = "Permission denied): does the export allow this host, this user and this sec=?"
@@ -214,6 +215,14 @@ def _tells(
         "no NFSv4": _tells(Nfs4.EXCHANGE_ID, SOUND, _NO_NFS4, minors=()),
         "no NFSv4.1": _tells(Nfs4.EXCHANGE_ID, SOUND, _NO_MINOR, minors=(2,)),
         "AUTH_TOOWEAK": _tells(Nfs4.EXCHANGE_ID, _DENIED, _TOO_WEAK),
+        "an end": _tells(Nfs4.EXCHANGE_ID, Answer(reply=False, end="close"), _CLOSES),
+        # The cause is told, as where receiving fails.
+        "it cannot be sent": case(
+            before=fails(SEND, "1", "EHOSTUNREACH"),
+            version=4,
+            error=None,
+            expected=("cannot connect to port", "No route to host"),
+        ),
         "PUTROOTFH ACCESS": _tells(Nfs4.PUTROOTFH, Status4.ACCESS, _ROOT, _ALLOWED),
         "GETATTR ACCESS": _tells(Nfs4.GETATTR, Status4.ACCESS, _ROOT, _ALLOWED),
         "LOOKUP ACCESS": _tells(Nfs4.LOOKUP, Status4.ACCESS, _PATH, _ALLOWED),
@@ -301,24 +310,3 @@ def test_of_many_groups_the_first_16_are_sent(job: Run) -> None:
     (line,) = ran.said()
     assert "you have 300 groups, of which the first 16 are sent" in line
     assert {call.credentials.gids for call in ran.calls(*DATA)} == {groups[:16]}
-
-
-@runs(
-    {
-        "the server closes it": case(
-            on(Nfs4.EXCHANGE_ID, Answer(reply=False, end="close")),
-            version=4,
-            error=None,
-            expected="Connection reset by peer: the server closes the connection: its log says why",
-        ),
-        # The cause is told, as where receiving fails.
-        "it cannot be sent over": case(
-            before=fails(SEND, "1", "EHOSTUNREACH"),
-            version=4,
-            error=None,
-            expected="No route to host",
-        ),
-    }
-)
-def test_a_connection_that_cannot_be_made(ran: Outcome) -> None:
-    refused(ran.result, f"cannot connect to port {ran.server.nfs_port}: {ran.case.expected}")
