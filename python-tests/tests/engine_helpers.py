@@ -16,8 +16,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 import pytest
@@ -43,7 +44,8 @@ _MOUNT_SECONDS = 60.0
 
 _VERIFY_STATE = re.compile(r"local-.*-verify\.state")  # fio's own
 _TRACE = re.compile(
-    r'trace: connection (\d+) (\S+) "([^"]*)" (READ|WRITE|COMMIT) (\d+)@(\d+) = (\d+)(?:: (.*))?$'
+    r'trace: connection (\d+) (\S+) "([^"]*)" (READ|WRITE|COMMIT) (\d+)@(\d+) = (\d+)(?:: (.*))?$',
+    re.MULTILINE,
 )
 
 
@@ -52,26 +54,32 @@ class Place:
     """Where a job's files lie, and fio there, with a pool of 4 paths to it.
 
     `files` is the folder as this machine sees it, `paths` are the pool's paths and `labels` what
-    the engine calls them. `cwd` is fio's working folder: nothing may ever appear in it.
+    the engine calls them. `folder` is the test's; fio's working folder lies in it.
     """
 
     kind: str
-    fio: FioRunner
-    engine: Engine
-    enter: Sequence[str]
-    env: Mapping[str, str]
+    program: Fio
+    folder: Path
     files: Path
     paths: Sequence[str]
     labels: Sequence[str]
-    cwd: Path
+
+    @cached_property
+    def fio(self) -> FioRunner:
+        return FioRunner(self.program, self.pool, self.folder)
 
     @property
     def pool(self) -> str:
         return ",".join(self.paths)
 
+    def run(self, argv: Sequence[str], **words: Any) -> Completed:
+        """Run a program where the place is reached."""
+        return run([*self.program.enter, *argv], env=self.program.env, **words)
+
     def raw(self, *words: str) -> Completed:
-        setting = [f"{key}={value}" for key, value in {**self.env, **self.engine.env}.items()]
-        return run([*self.enter, "env", *setting, "fio", *words], timeout=120)
+        variables = {**self.program.env, **self.program.engine.env}
+        setting = [f"{key}={value}" for key, value in variables.items()]
+        return run([*self.program.enter, "env", *setting, "fio", *words], timeout=120)
 
     def write(self, name: str, content: bytes) -> bytes:
         """Put a file there, behind the engine's back; gives `content`."""
@@ -128,18 +136,9 @@ def place_in_lab(lab: Lab, engine: Engine, folder: Path, kind: str = "nfs") -> P
     """Return the lab's main export, by NFSv3 or as "nfs4" by NFSv4.1."""
     version = "4.1" if kind == "nfs4" else None
     paths = [lab.path(number, version=version) for number in range(lab.config.addresses)]
+    labels = [f"10.77.0.{number + 1}:22049:/export" for number in range(len(paths))]
     fio = Fio(engine, enter=lab.command([]), env=lab.environment)
-    return Place(
-        kind=kind,
-        fio=FioRunner(fio, ",".join(paths), folder),
-        engine=engine,
-        enter=fio.enter,
-        env=fio.env,
-        files=lab.export_dir,
-        paths=paths,
-        labels=[f"10.77.0.{number + 1}:22049:/export" for number in range(len(paths))],
-        cwd=folder / "cwd",
-    )
+    return Place(kind, fio, folder, lab.export_dir, paths, labels)
 
 
 def place_of_directories(engine: Engine, folder: Path) -> Place:
@@ -150,17 +149,7 @@ def place_of_directories(engine: Engine, folder: Path) -> Place:
     for link in links:
         link.symlink_to(files)
     paths = [str(link) for link in links]
-    return Place(
-        kind="mount",
-        fio=FioRunner(Fio(engine), ",".join(paths), folder),
-        engine=engine,
-        enter=[],
-        env={},
-        files=files,
-        paths=paths,
-        labels=paths,
-        cwd=folder / "cwd",
-    )
+    return Place("mount", Fio(engine), folder, files, paths, labels=paths)
 
 
 @contextlib.contextmanager
@@ -171,9 +160,8 @@ def in_memory(place: Place, size: str, folder: Path) -> Iterator[Place]:
     with Process(namespace) as holder:
         files = Path(f"/proc/{holder.pid}/root{place.files}")
         eventually(lambda: files.is_mount())
-        enter = ["nsenter", f"--target={holder.pid}", "--mount", "--"]
-        runner = FioRunner(Fio(place.engine, enter), place.pool, folder / "memory")
-        yield dataclasses.replace(place, fio=runner, enter=enter, files=files)
+        fio = Fio(place.program.engine, ["nsenter", f"--target={holder.pid}", "--mount", "--"])
+        yield dataclasses.replace(place, program=fio, folder=folder / "memory", files=files)
 
 
 def empty(folder: Path) -> None:
@@ -245,19 +233,10 @@ def job_of(report: FioReport, name: str) -> dict[str, Any]:
     return job
 
 
-Figures = tuple[int, int, int, int]
-
-
-def figures(report: FioReport) -> dict[str, Figures]:
-    return {
-        job["jobname"]: (
-            job["read"]["io_bytes"],
-            job["read"]["total_ios"],
-            job["write"]["io_bytes"],
-            job["write"]["total_ios"],
-        )
-        for job in report.jobs
-    }
+def figures(report: FioReport) -> dict[str, tuple[int, ...]]:
+    """Return each job's bytes and I/Os that it has read, and those that it has written."""
+    kinds = [(way, what) for way in ("read", "write") for what in ("io_bytes", "total_ios")]
+    return {job["jobname"]: tuple(job[way][what] for way, what in kinds) for job in report.jobs}
 
 
 def psync(
@@ -274,8 +253,7 @@ def psync(
     return report, {file.name: file.stat().st_size for file in folder.iterdir()}
 
 
-@dataclass(frozen=True)
-class Traced:
+class Traced(NamedTuple):
     """One line of trace=1: an operation that has ended."""
 
     connection: int
@@ -285,17 +263,13 @@ class Traced:
     length: int
     offset: int
     done: int
-    error: str | None
+    error: str
 
     @classmethod
     def read(cls, text: str) -> list[Traced]:
         """Find the operations in what fio said."""
-        found = (_TRACE.search(line) for line in text.splitlines())
-        return [
-            cls(int(one[1]), one[2], one[3], one[4], int(one[5]), int(one[6]), int(one[7]), one[8])
-            for one in found
-            if one
-        ]
+        found = _TRACE.findall(text)
+        return [cls(int(a), b, c, d, int(e), int(f), int(g), h) for a, b, c, d, e, f, g, h in found]
 
 
 def by_path(stats: Sequence[ConnectionStats]) -> Mapping[str, int]:

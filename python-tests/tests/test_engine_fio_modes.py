@@ -33,7 +33,7 @@ _JOB = ["--name=job", "--rw=read", "--bs=16k", "--size=1m", "--filename=f"]
 
 def test_the_library_exports_one_symbol_and_needs_nothing_that_is_not_there(mounted: Place) -> None:
     mounted.fio.well(rw="read", bs="16k", size="64k", filename="f", env={"LD_BIND_NOW": "1"})
-    completed = run(["nm", "-D", "--defined-only", str(mounted.engine.library)], timeout=60)
+    completed = run(["nm", "-D", "--defined-only", str(mounted.program.engine.library)], timeout=60)
     names = [line.split()[2] for line in completed.check().stdout.splitlines()]
     assert [name for name in names if not name.startswith("__")] == ["get_ioengine"]
 
@@ -52,7 +52,7 @@ def test_summary_lines(mounted: Place, tmp_path: Path) -> None:
     shows is in test_engine_leaks.py.
     """
     output = tmp_path / "out"
-    to, words = f"--output={output}", [f"--ioengine={mounted.engine.option}", *_JOB]
+    to, words = f"--output={output}", [f"--ioengine={mounted.program.engine.option}", *_JOB]
     words += [f"--pool={mounted.pool}", "--spread=queue"]
     for more, stdout, stderr in (([], 1, 0), (["--output-format=json"], 0, 1)):
         said = mounted.raw(*more, *words)
@@ -84,7 +84,7 @@ def test_an_engine_built_for_another_fio_is_refused(
         "offset": ("log_prio", "filename", "its option 'filename' is at offset "),
     }[what]
     library = tmp_path / "other.so"
-    content = mounted.engine.library.read_bytes()
+    content = mounted.program.engine.library.read_bytes()
     assert ours.encode() + b"\0" in content
     library.write_bytes(content.replace(ours.encode() + b"\0", other.encode() + b"\0"))
     words = [f"--ioengine=external:{library}", f"--pool={mounted.pool}", *_JOB]

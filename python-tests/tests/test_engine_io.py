@@ -280,12 +280,12 @@ def test_why_a_read_is_beyond_the_end_of_file(mounted: Place, tmp_path: Path) ->
 
 
 def test_unlink_takes_the_servers_file_and_not_a_local_one(exported: Place) -> None:
-    (exported.cwd / "f").write_text("local")
+    (exported.folder / "cwd" / "f").write_text("local")
     exported.random("f", 65536)
     exported.fio.well(rw="read", bs="4k", filename="f", unlink=1)
     assert exported.names() == []
-    assert (exported.cwd / "f").read_text() == "local"
-    (exported.cwd / "f").unlink()
+    assert (exported.folder / "cwd" / "f").read_text() == "local"
+    (exported.folder / "cwd" / "f").unlink()
 
 
 # --- what may not be written ---
@@ -565,7 +565,7 @@ int io_uring_submit(struct io_uring *ring)
 
 def test_a_machine_that_forbids_io_uring(mounted: Place, tmp_path: Path) -> None:
     no_ring = "int io_uring_queue_init(unsigned n, void *ring, unsigned flags) { return -EPERM; }"
-    forbidden = preloaded(mounted.engine, tmp_path, no_ring).env
+    forbidden = preloaded(mounted.program.engine, tmp_path, no_ring).env
     result = mounted.fio(env=forbidden, rw="write", bs="4k", size="64k", filename="f")
     refused(result, "cannot set up io_uring: Operation not permitted", "io_uring_disabled")
 
@@ -575,7 +575,7 @@ def test_a_mount_is_asked_for_the_rest(mounted: Place, tmp_path: Path, direct: i
     """Blocks of random content; with direct=1 their buffers are registered."""
     if direct:
         _needs_o_direct(mounted.files)
-    part = preloaded(mounted.engine, tmp_path, _IN_PART).env
+    part = preloaded(mounted.program.engine, tmp_path, _IN_PART).env
     job: dict[str, Option] = {
         "bs": "64k", "size": "4m", "iodepth": 8, "direct": direct, "filename": "f",
         "verify": "crc32c",
@@ -591,7 +591,7 @@ def test_a_mount_is_asked_for_the_rest(mounted: Place, tmp_path: Path, direct: i
 
 def test_a_mounts_file_ends_within_a_block(mounted: Place, tmp_path: Path) -> None:
     """The rest is asked for, and there is none: that is the end, and no more is counted."""
-    part = preloaded(mounted.engine, tmp_path, _IN_PART).env
+    part = preloaded(mounted.program.engine, tmp_path, _IN_PART).env
     job: dict[str, Option] = {
         "rw": "write", "bs": "64k", "size": "1m", "filename": "f", "verify": "crc32c",
     }  # fmt: skip

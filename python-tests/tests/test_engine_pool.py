@@ -9,12 +9,13 @@ connection c of a job lies on the c mod P-th of the paths that the job uses.
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import FioRunner, needs_privileges
 from engine_helpers import PATHS, Place, Traced, done, eventually, refused, sections
 
-from nfsmulti.fiorun import Option
+from nfsmulti.fiorun import FioResult, Option
 from nfsmulti.lab import Lab
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import Process, run
@@ -128,13 +129,14 @@ def test_addresses_and_ports(exported: Place, lab: Lab) -> None:
     assert exported.names() == ["d/e/f", "d/f", "f"]
 
 
-def _expect_remotes(place: Place, pool: str, addresses: Sequence[str], **options: Option) -> None:
+def _expect_remotes(place: Place, pool: str, addresses: Sequence[str], **words: Any) -> FioResult:
     """Expect the remote address of each path of a pool in a verified run over all of them."""
     job: dict[str, Option] = {"rw": "randwrite", "bs": "4k", "size": "256k", "filename": "f"}
     job |= {"iodepth": 4, "verify": "crc32c", "spread": "roundrobin"}
-    result = place.fio.well(pool=pool, **job, **options)
+    result = place.fio.well(pool=pool, **job, **words)
     assert all(line.write_ops for line in result.stats)
-    assert [line.remote.rpartition(":")[0] for line in result.stats] == addresses
+    assert [line.remote for line in result.stats] == [f"{one}:22049" for one in addresses]
+    return result
 
 
 _SERVE = """
@@ -168,15 +170,13 @@ def test_name_with_several_addresses(exported: Place, tmp_path: Path) -> None:
     hosts.write_text("".join(f"{address} {name}\n" for address, name in names.items()))
     script = 'mount --bind "$0" /etc/hosts; exec "$@"'
     enter = ["unshare", "--mount", "--", "sh", "-ec", script, str(hosts)]
-    exported.random("f", 65536)
-    job: dict[str, Option] = {"rw": "read", "bs": "4k", "filename": "f", "spread": "roundrobin"}
     for pool, proto, addresses in (
         ("nfs://nas/export", "tcp", ["10.77.0.1", "10.77.0.3"]),
         ("nfs://nas/export", "tcp6", ["[fd77::1]"]),
         ("nfs://nas0[2-2]/export", "tcp", ["10.77.0.2"]),
     ):
-        result = exported.fio.well(pool=f"{pool}?{_PORTS}", proto=proto, enter=enter, **job)
-        assert [line.remote for line in result.stats] == [f"{one}:22049" for one in addresses]
+        where = f"{pool}?{_PORTS}"
+        result = _expect_remotes(exported, where, addresses, proto=proto, enter=enter)
         if len(addresses) > 1:
             paths = [f"{one}:22049:/export" for one in addresses]
             assert [line.path for line in result.stats] == paths

@@ -9,7 +9,6 @@ import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 from engine_helpers import Place
@@ -17,7 +16,7 @@ from engine_helpers import Place
 from nfsmulti import export
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import built
-from nfsmulti.processes import Completed, run
+from nfsmulti.processes import run
 from servers.rpc import xdr
 from servers.scripted import (
     Answer,
@@ -38,11 +37,7 @@ both_versions = pytest.mark.parametrize("version", [3, 4])
 @pytest.fixture
 def there(place: Place, monkeypatch: pytest.MonkeyPatch) -> Place:
     """Let the module's program run where the place is reached."""
-
-    def run_there(argv: Sequence[str], **words: Any) -> Completed:
-        return run([*place.enter, *argv], env=place.env, **words)
-
-    monkeypatch.setattr(export, "run", run_there)
+    monkeypatch.setattr(export, "run", place.run)
     return place
 
 
@@ -100,8 +95,8 @@ def test_nothing_is_removed_without_a_mark(
     """All files stay as they are; one line says why, or the usage where MARK is left out."""
     names = ["beside", "run/a/b/theirs", "run/theirs"]
     theirs = {name: place.random(name, 5000) for name in names}
-    argv = [*place.enter, str(built("nfsmulti-export")), "remove", place.pool, "run", *words]
-    done = run(argv, timeout=60, env=place.env)
+    argv = [str(built("nfsmulti-export")), "remove", place.pool, "run", *words]
+    done = place.run(argv, timeout=60)
     assert {name: (place.files / name).read_bytes() for name in place.names()} == theirs
     assert done.status == status, done.stderr
     assert said in done.stderr.splitlines()[0]
@@ -193,9 +188,9 @@ def test_a_directory_is_as_deep_as_it_may_be(place: Place) -> None:
         above = below
     os.mknod("file", dir_fd=above)
     os.close(above)
-    limited = [*place.enter, "prlimit", "--nofile=100:100", str(built("nfsmulti-export"))]
+    limited = ["prlimit", "--nofile=100:100", str(built("nfsmulti-export"))]
     try:
-        done = run([*limited, "remove-unmarked", place.pool, "run"], timeout=300, env=place.env)
+        done = place.run([*limited, "remove-unmarked", place.pool, "run"], timeout=300)
         assert json.loads(done.stdout.splitlines()[-1])["entries"] == _DEEP + 2, done.stderr
         assert list(place.files.iterdir()) == []
     finally:  # Python removes no directory that is as deep, and later tests would fail for that

@@ -274,7 +274,8 @@ def test_without_a_kdc(client: Client, kerberos: Lab) -> None:
 @pytest.mark.parametrize("words", [["--sec=krb5"], ["-sec=krb5p"], ["--sec", "krb5i"]])
 def test_sec_that_fio_takes_for_its_own_is_refused(mounted: Place, words: list[str]) -> None:
     """It stands behind the job's name and before the engine's: fio runs the job."""
-    engine, word = f"--ioengine={mounted.engine.option}", words[-1].partition("=")[2] or words[-1]
+    engine = f"--ioengine={mounted.program.engine.option}"
+    word = words[-1].partition("=")[2] or words[-1]
     job = [f"--pool={mounted.pool}", "--rw=write", "--size=64k", "--filename=f"]
     ran = mounted.raw("--name=t", *words, engine, *job)
     assert ran.status not in (0, None)
