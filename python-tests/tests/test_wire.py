@@ -32,7 +32,6 @@ _SEGMENTS_MAX = CONSTANTS.RPCRDMA_SEGMENTS_MAX
 FIXED = 16  # bytes of the words that all versions have
 
 
-Segment = tuple[int, int, int]  # handle, length, offset
 words = bytes.fromhex  # of XDR units
 
 
