@@ -9,7 +9,8 @@ import re
 import signal
 import socket
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -96,20 +97,14 @@ def own(pair: Pair) -> dict[str, Option]:
     return {"tls_cert": str(pair.certificate), "tls_key": str(pair.key)}
 
 
-class Tls(FioRunner):
-    """fio on a scripted server, behind a proxy with certificates that it trusts."""
+@dataclass
+class Tls:
+    """A scripted server, and fio behind a proxy with certificates that it trusts."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        folder: Path,
-        server: ScriptedServer,
-        proxy: TlsProxy,
-        made: Certificates,
-    ):
-        self.server, self.proxy, self.made = server, proxy, made
-        common = {**JOB, "filename": "f", **trusted(made)}
-        super().__init__(Fio(engine), path(proxy), folder, common)
+    fio: FioRunner
+    server: ScriptedServer
+    proxy: TlsProxy
+    made: Certificates
 
     def path(self, **arguments: object) -> str:
         return path(self.proxy, **arguments)  # type: ignore[arg-type]
@@ -129,21 +124,18 @@ def tls(
     engine: Engine, tmp_path: Path, server: ScriptedServer, made: Certificates
 ) -> Iterator[Tls]:
     with before(("127.0.0.1", server.nfs_port), made) as proxy:
-        yield Tls(engine, tmp_path / "runs", server, proxy, made)
+        common = {**JOB, "filename": "f", **trusted(made)}
+        fio = FioRunner(Fio(engine), path(proxy), tmp_path / "runs", common)
+        yield Tls(fio, server, proxy, made)
 
 
-OnKernel = Callable[[str], Tls]
+Kernel = Callable[[str], Mapping[str, str]]
 
 
 @pytest.fixture
-def on_kernel(tls: Tls, engine: Engine, tmp_path: Path) -> OnKernel:
-    """Return what runs fio on a kernel's functions in C, which stand before the real one's."""
-
-    def run_on(source: str) -> Tls:
-        there = preloaded(engine, tmp_path, source)
-        return Tls(there, tmp_path / "preloaded", tls.server, tls.proxy, tls.made)
-
-    return run_on
+def kernel(engine: Engine, tmp_path: Path) -> Kernel:
+    """Return what makes fio's environment with functions in C that stand before the kernel's."""
+    return lambda source: preloaded(engine, tmp_path, source).env
 
 
 # --- what works ---
@@ -210,7 +202,7 @@ def test_nothing_lies_unseen(tls: Tls) -> None:
     """A receive brings a whole reply of this size, of which the engine wants the head first."""
     tls.server.create("f", bytes(2 * MIB))
     job: dict[str, Option] = {"rw": "read", "bs": "16k", "size": "2m", "iodepth": 1, "timeo": 100}
-    result = tls.well(**job, nconnect=2, spread="roundrobin")
+    result = tls.fio.well(**job, nconnect=2, spread="roundrobin")
     assert said(result) == []
 
 
@@ -226,7 +218,7 @@ def test_a_paths_own_arguments(tls: Tls, tmp_path: Path) -> None:
     ca = made.authority.certificate
     own_words = tls.path(host="localhost", xprtsec="mtls", tls_ca=ca, tls_name=NAME, tls_cert=both)
     pool = f"{tls.server.url(version=4, xprtsec='none')},{own_words}"
-    result = tls.well(pool=pool, spread="roundrobin", xprtsec="tls", tls_ca=None)
+    result = tls.fio.well(pool=pool, spread="roundrobin", xprtsec="tls", tls_ca=None)
     assert [line.xprtsec for line in result.stats] == ["none", "mtls"]
     assert {one.protocol for one in tls.proxy.handshakes} == {None}
 
@@ -276,13 +268,14 @@ ssize_t recv(int fd, void *bytes, size_t length, int flags)
 
 @pytest.mark.parametrize("connections", [{"nconnect": 1}, {"nclients": 8}], ids=["one", "clients"])
 def test_what_a_socket_takes_and_gives_in_parts(
-    on_kernel: OnKernel, connections: dict[str, Option]
+    tls: Tls, kernel: Kernel, connections: dict[str, Option]
 ) -> None:
     """Calls whose ciphertext has left may be answered, whatever is left of the others.
 
     Clients lend each other buffers, unless there are parts in them.
     """
-    result = on_kernel(_PARTS).well(size="1m", iodepth=64, verify="crc32c", **connections)
+    job: dict[str, Option] = {"size": "1m", "iodepth": 64, "verify": "crc32c", **connections}
+    result = tls.fio.well(env=kernel(_PARTS), **job)
     assert {(line.reconnects, line.retransmissions) for line in result.stats} == {(0, 0)}
 
 
@@ -294,7 +287,7 @@ def test_a_server_whose_tls_fails_for_a_while_is_come_back_to(tls: Tls) -> None:
         "runtime": 3600, "nconnect": 2, "spread": "roundrobin",
     }  # fmt: skip
     faults = (Fault.DENIED, Fault.WITHOUT_WORD, Fault.CLOSED, Fault.CUT, Fault.TLS_1_2, None)
-    with tls.start(**job) as process:
+    with tls.fio.start(**job) as process:
         for fault in faults:
             all_go_on(process, connections=2, depth=4)
             tls.proxy.fault = fault
@@ -309,7 +302,7 @@ def test_a_server_whose_tls_fails_for_a_while_is_come_back_to(tls: Tls) -> None:
         tls.proxy.say = close
         all_go_on(process, connections=2, depth=4)
         process.signal(signal.SIGINT)
-        stopped_well(tls.finish(process))
+        stopped_well(tls.fio.finish(process))
     assert tls.proxy.clear == b""
 
 
@@ -350,22 +343,23 @@ int gnutls_record_get_state(void *session, unsigned int read, void *mac, void *i
 
 
 @pytest.mark.parametrize("ktls", [0, pytest.param(1, marks=pytest.mark.kernel_lab)])
-def test_keys_are_not_used_for_too_long(on_kernel: OnKernel, ktls: int) -> None:
+def test_keys_are_not_used_for_too_long(tls: Tls, kernel: Kernel, ktls: int) -> None:
     """Before the cipher's limit another connection has others."""
-    worn = on_kernel(_WORN + _WORN_IN_GNUTLS * (not ktls))
-    result = worn.well(ktls=ktls, iodepth=4, bs="64k", size="512k", verify="crc32c")
+    worn = kernel(_WORN + _WORN_IN_GNUTLS * (not ktls))
+    job: dict[str, Option] = {"iodepth": 4, "bs": "64k", "size": "512k", "verify": "crc32c"}
+    result = tls.fio.well(env=worn, ktls=ktls, **job)
     (line,) = result.stats
     assert line.reconnects >= 2
     assert line.retransmissions == 0  # what was asked before is answered before
     assert "TLS key limit reached (2^24 records): reconnecting" in said(result)[0]
 
 
-def test_a_connection_of_worn_keys_goes_though_a_reply_was_lost(on_kernel: OnKernel) -> None:
+def test_a_connection_of_worn_keys_goes_though_a_reply_was_lost(tls: Tls, kernel: Kernel) -> None:
     """Its call was sent again over it, and answered: nothing is awaited any more."""
-    worn = on_kernel(_WORN + _WORN_IN_GNUTLS)
-    worn.server.hooks.append(on(Nfs.WRITE, NEVER, nth=2))
-    pool = worn.server.url(nfsport=worn.proxy.port, xprtsec="tls")
-    result = worn.well(pool=pool, iodepth=1, size="256k", timeo=20)
+    worn = kernel(_WORN + _WORN_IN_GNUTLS)
+    tls.server.hooks.append(on(Nfs.WRITE, NEVER, nth=2))
+    pool = tls.server.url(nfsport=tls.proxy.port, xprtsec="tls")
+    result = tls.fio.well(env=worn, pool=pool, iodepth=1, size="256k", timeo=20)
     (line,) = result.stats
     assert line.retransmissions == 1
     assert line.reconnects >= 4
@@ -396,13 +390,13 @@ def test_records_that_are_no_data(
         "verify": "pattern", "verify_pattern": "%o", "time_based": 1, "runtime": 3600,
         "nconnect": 2, "spread": "roundrobin",
     }  # fmt: skip
-    with tls.start(ktls=ktls, **job) as process:
+    with tls.fio.start(ktls=ktls, **job) as process:
         all_go_on(process, connections=2, depth=4)
         for say in (update_keys, send_ticket, send_long_ticket, update_keys, forge):
             tls.proxy.say = say
             all_go_on(process, connections=2, depth=4)
         process.signal(signal.SIGINT)
-        result = tls.finish(process)
+        result = tls.fio.finish(process)
     stopped_well(result)
     assert [line.reconnects for line in result.stats] == [reconnects] * 2
     assert {line.ktls for line in result.stats} == {int(ktls == 1)}
@@ -448,7 +442,7 @@ def test_the_kernel_encrypts(
 def test_the_kernel_brings_alerts(tls: Tls) -> None:
     tls.proxy.clients = tls.made.authority.certificate
     words = f'{_ALERT} "Certificate is required": it wants a client\'s certificate'
-    refused(tls(ktls=1), words)
+    refused(tls.fio(ktls=1), words)
 
 
 # A kernel that has TLS or not, and takes no keys.
@@ -511,18 +505,18 @@ _NOT_FOR_KERNEL: dict[str, tuple[dict[str, object], str, str]] = {
 
 
 @pytest.mark.parametrize("name", _NOT_FOR_KERNEL)
-def test_where_the_kernel_cannot(on_kernel: OnKernel, name: str) -> None:
+def test_where_the_kernel_cannot(tls: Tls, kernel: Kernel, name: str) -> None:
     """Its own reasons, before which GnuTLS encrypts unless the kernel is asked to; or the server's.
 
     That sends a record too early, of which GnuTLS may say more, wants them shorter, or is busy.
     """
     faulty, source, words = _NOT_FOR_KERNEL[name]
-    tls = on_kernel(source)
+    env = kernel(source)
     if name in ("no TLS", "no keys"):
-        assert [line.ktls for line in tls.well(ktls="auto").stats] == [0]
+        assert [line.ktls for line in tls.fio.well(env=env, ktls="auto").stats] == [0]
     for member, value in faulty.items():
         setattr(tls.proxy, member, value)
-    refused(tls(ktls=1), words)
+    refused(tls.fio(env=env, ktls=1), words)
 
 
 @pytest.mark.kernel_lab
@@ -533,7 +527,7 @@ def test_keys_that_change_among_what_comes_before_io(tls: Tls) -> None:
         tls.proxy.say = update_keys
 
     tls.server.hooks.append(on(Nfs4.EXCHANGE_ID, Answer(do=update)))
-    result = tls.well(ktls="auto")
+    result = tls.fio.well(ktls="auto")
     assert said(result) == []
     lost = tls.server.calls(Nfs4.EXCHANGE_ID)[0].connection
     assert lost not in {call.connection for call in tls.server.calls(Nfs4.CREATE_SESSION)}
@@ -560,7 +554,7 @@ _NO_ANSWER = "no answer to the probe for TLS: does the server offer TLS?"
 )
 def test_a_server_without_it_is_refused(tls: Tls, fault: Fault, words: str) -> None:
     tls.proxy.fault = fault
-    line = refused(tls(), words)
+    line = refused(tls.fio(), words)
     assert f"cannot connect to port {tls.proxy.port}" in line
     assert tls.server.calls() == []
     assert tls.proxy.clear == b""
@@ -570,9 +564,9 @@ def test_a_server_without_it_is_refused(tls: Tls, fault: Fault, words: str) -> N
 def test_a_server_that_closes_after_the_handshake_is_tried_again(tls: Tls) -> None:
     """As Linux's does where it was slow; one that always closes is told."""
     tls.proxy.closes = {0, 1, 3, 5}  # names come first
-    tls.well(nconnect=2)
+    tls.fio.well(nconnect=2)
     tls.proxy.closes = range(1000)
-    refused(tls(), "the server finished the TLS handshake, but answers no call")
+    refused(tls.fio(), "the server finished the TLS handshake, but answers no call")
 
 
 _NAMELESS = "has no DNS name in its subjectAltName (its subject does not count)"
@@ -617,7 +611,7 @@ def test_a_servers_certificate_is_checked(tls: Tls, tmp_path: Path, number: int)
     chain = [one.certificate.read_text() for one in (shown, issuer) if one]
     (tmp_path / "chain.pem").write_text("".join(chain))
     tls.shows(Pair(tmp_path / "chain.pem", shown.key))
-    result = tls(pool=tls.path(tls_name=name))
+    result = tls.fio(pool=tls.path(tls_name=name))
     if words is None:
         done(result)
     else:
@@ -627,9 +621,9 @@ def test_a_servers_certificate_is_checked(tls: Tls, tmp_path: Path, number: int)
 
 def test_a_certificate_that_is_nobodys_or_too_old(tls: Tls) -> None:
     pool = tls.path(tls_ca=tls.made.stranger.certificate)
-    refused(tls(pool=pool), "is not trusted: set tls_ca= to the authority that signed it")
+    refused(tls.fio(pool=pool), "is not trusted: set tls_ca= to the authority that signed it")
     tls.shows(tls.made.expired)
-    refused(tls(), "the server's certificate has expired: the server needs a new one")
+    refused(tls.fio(), "the server's certificate has expired: the server needs a new one")
 
 
 def test_a_certificates_names_are_told_in_short(tls: Tls, tmp_path: Path) -> None:
@@ -637,7 +631,7 @@ def test_a_certificates_names_are_told_in_short(tls: Tls, tmp_path: Path) -> Non
     names = ["a\x1b]0;b\x07", "127.0.0.9", 99 * "c", *(f"{n}.test" for n in range(99))]
     other = Certificates(tmp_path, names)
     tls.shows(other.server)
-    line = refused(tls(tls_ca=str(other.authority.certificate)))
+    line = refused(tls.fio(tls_ca=str(other.authority.certificate)))
     assert line.endswith(f": it has a?]0;b?, 127.0.0.9, {40 * 'c'}")
 
 
@@ -669,7 +663,7 @@ def test_a_client_whom_the_server_refuses(
         "expired": made.expired,
         "served": made.other("served", "extendedKeyUsage=serverAuth"),
     }
-    result = tls(pool=pool, **own(shown[which]))
+    result = tls.fio(pool=pool, **own(shown[which]))
     assert result.status not in (0, None), result.messages
     assert f"{_ALERT} {words}" in said(result)[-1]
     assert len(said(result)) == 1 + (version == 3)  # that MOUNT goes in clear
@@ -678,7 +672,7 @@ def test_a_client_whom_the_server_refuses(
 
 def test_a_server_that_asks_for_no_certificate_is_none_for_mtls(tls: Tls) -> None:
     """Nobody is to measure plain TLS and believe that it was mutual."""
-    line = refused(tls(pool=tls.path(xprtsec="mtls"), **own(tls.made.client)))
+    line = refused(tls.fio(pool=tls.path(xprtsec="mtls"), **own(tls.made.client)))
     assert "the server does not ask for the client's certificate" in line
 
 
@@ -702,4 +696,4 @@ def test_files_that_will_not_do(tls: Tls, tmp_path: Path) -> None:
         ("tls_key", encrypted, f"tls_key={encrypted}: the key is encrypted: write it without"),
     ):
         files: dict[str, Option] = {**own(made.client), option: str(file)}
-        refused(tls(pool=f"{_URL}&xprtsec=mtls", **files), words)
+        refused(tls.fio(pool=f"{_URL}&xprtsec=mtls", **files), words)
