@@ -183,9 +183,9 @@ class _Server:
 
     def run(self, clock: Clock, seconds: float = 1e9, count: float = 1e9) -> None:
         """Serve what is due until the runtime ends, or so many."""
-        busy: list[int] = [0] * self.at_once  # until when, each
-        done: list[int] = []
-        end = int(min(seconds * _SEC, 2**62))
+        zero, done = clock.state.begun, list[int]()
+        busy: list[int] = [zero] * self.at_once  # until when, each
+        end = int(zero + seconds * _SEC)
         while len(done) < count:
             sent = max(clock.state.due, done[-self.depth] if len(done) >= self.depth else 0)
             if sent > end:
@@ -193,13 +193,13 @@ class _Server:
             (due,) = clock.take(1)
             begun = max(sent, heapq.heappop(busy))
             for first, last in self.stalls:
-                if first * _SEC <= begun < last * _SEC:
-                    begun = int(last * _SEC)
+                if zero + first * _SEC <= begun < zero + last * _SEC:
+                    begun = int(zero + last * _SEC)
             heapq.heappush(busy, begun + int(self.takes * _SEC))
             done.append(begun + int(self.takes * _SEC))
             clock.call("sent", due, sent)
             clock.call("finished", due, done[-1])
-        clock.call("look", min(end, 2**62) if seconds < 1e9 else clock.state.last)
+        clock.call("look", end if seconds < 1e9 else clock.state.last)
         clock.end(cut=seconds < 1e9)
 
 
@@ -241,7 +241,7 @@ _LOADS: dict[str, tuple[_Server, float, dict[str, float], bool]] = {
 def test_a_rate_is_sustained_where_responses_do_not_grow(testlib: CData, case: str) -> None:
     server, rate, length, held = _LOADS[case]
     for seed, fixed in ((1, False), (2, True)):
-        clock = Clock(testlib, rate, fixed=fixed, seed=seed)
+        clock = Clock(testlib, rate, fixed=fixed, seed=seed, now=1000 * _SEC)
         server.run(clock, **length)
         assert clock.call("sustained") == held
         if "count" in length:
