@@ -178,12 +178,11 @@ def empty(folder: Path) -> None:
 
 def sections(**jobs: Mapping[str, Option]) -> list[str]:
     """Return the words for several jobs, each with its own options, by name; None: a word alone."""
-    words = []
-    for name, options in jobs.items():
-        words.append(f"--name={name}")
-        for key, value in options.items():
-            words.append(f"--{key}" if value is None else f"--{key}={value}")
-    return words
+    return [
+        f"--{key}" if value is None else f"--{key}={value}"
+        for name, options in jobs.items()
+        for key, value in {"name": name, **options}.items()
+    ]
 
 
 def stopped_well(result: FioResult) -> FioReport:

@@ -362,14 +362,16 @@ def test_the_mark_goes_last(version: int) -> None:
         assert export.listing(url) == []
 
 
-def test_a_full_disk_is_noticed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "status"), [(["nfsmulti-export", "info"], 1), (["nfsmulti-pool"], 2)]
+)
+def test_a_full_disk_is_noticed(tmp_path: Path, words: list[str], status: int) -> None:
+    argv = [str(built(words[0])), *words[1:], str(tmp_path)]
     with Path("/dev/full").open("w") as full:
-        argv = [str(built("nfsmulti-export")), "info", str(tmp_path)]
         done = subprocess.run(argv, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (
-        1,
-        "nfsmulti-export: cannot print: No space left on device\n",
-    )
+        status, f"{words[0]}: cannot print: No space left on device\n",
+    )  # fmt: skip
 
 
 # --- servers that have it wait for ever ---
