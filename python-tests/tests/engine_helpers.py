@@ -153,7 +153,7 @@ def place_of_directories(engine: Engine, folder: Path) -> Place:
 
 
 @contextlib.contextmanager
-def in_memory(place: Place, size: str, folder: Path) -> Iterator[Place]:
+def in_memory(place: Place, size: str) -> Iterator[Place]:
     """Yield a place of directories, its files on a small file system that nobody else sees."""
     script = 'mount -t tmpfs -o size="$1" tmpfs "$0"; exec sleep 1000'
     namespace = ["unshare", "--mount", "--", "sh", "-ec", script, str(place.files), size]
@@ -161,7 +161,7 @@ def in_memory(place: Place, size: str, folder: Path) -> Iterator[Place]:
         files = Path(f"/proc/{holder.pid}/root{place.files}")
         eventually(lambda: files.is_mount())
         fio = Fio(place.program.engine, ["nsenter", f"--target={holder.pid}", "--mount", "--"])
-        yield dataclasses.replace(place, program=fio, folder=folder / "memory", files=files)
+        yield dataclasses.replace(place, program=fio, folder=place.folder / "memory", files=files)
 
 
 def empty(folder: Path) -> None:

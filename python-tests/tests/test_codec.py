@@ -109,19 +109,14 @@ def verdict_text(lib: CData, header: CData) -> str:
     return text_of(500, lambda room, size: lib.rpc_verdict_text(header, 3, room, size))
 
 
-@pytest.mark.parametrize(
-    ("flavor", "belief"),
-    [(0, "BELIEVED"), (1, "BELIEVED"), (2, "BELIEVED"), (3, "REFUSED"), (6, "REFUSED")],
-)
-def test_a_reply_to_auth_sys_has_one_of_its_verifiers(
-    testlib: CData, flavor: int, belief: str
-) -> None:
+def test_a_reply_to_auth_sys_has_one_of_its_verifiers(testlib: CData) -> None:
     """AUTH_SHORT, too: it offers a credential that no client need use (RFC 5531, appendix A)."""
     auth, verifier = zeros("auth_sys"), zeros("rpc_verifier")
     testlib.auth_sys_init(auth, zeros("auth_sys_ids"))
-    verifier.flavor = flavor
-    found = auth.base.flavor.check(ffi.addressof(auth, "base"), zeros("rpc_stamp"), verifier)
-    assert name_of("rpc_belief", found) == f"RPC_{belief}"
+    for flavor in (0, 1, 2, 3, 6):
+        verifier.flavor = flavor
+        found = auth.base.flavor.check(ffi.addressof(auth, "base"), zeros("rpc_stamp"), verifier)
+        assert name_of("rpc_belief", found) == f"RPC_{'BELIEVED' if flavor < 3 else 'REFUSED'}"
 
 
 # --- NFSv3 calls ---

@@ -384,10 +384,10 @@ def test_full_file_system_during_layout(exported: Place, lab: Lab, small: Path) 
     assert (small / "g").read_bytes()[:65536] == b"x" * 65536
 
 
-def test_full_disk_of_a_mount(mounted: Place, lab: Lab, tmp_path: Path) -> None:
+def test_full_disk_of_a_mount(mounted: Place, lab: Lab) -> None:
     """`lab` is there for its skip alone, where nobody may mount."""
     job: FioOptions = {"bs": "64k", "size": "8m", "iodepth": 8}
-    with in_memory(mounted, "4m", tmp_path) as place:
+    with in_memory(mounted, "4m") as place:
         failed_io(place.fio(rw="write", filename="f", **job), "No space left", place.labels[0])
         (place.files / "f").unlink()
         refused(place.fio(rw="read", filename="g", **job), 'laying out "g"', "No space left")
@@ -457,12 +457,12 @@ def test_interrupted_as_soon_as_it_has_begun(exported: Place) -> None:
 
 
 @pytest.fixture
-def roomy(v3_or_mount: Place, tmp_path: Path) -> Iterator[Place]:
+def roomy(v3_or_mount: Place) -> Iterator[Place]:
     """Yield an export, and a directory: both in memory, so that no disk holds anything up."""
     if v3_or_mount.kind == "nfs":
         yield v3_or_mount
         return
-    with in_memory(v3_or_mount, "3g", tmp_path) as place:
+    with in_memory(v3_or_mount, "3g") as place:
         yield place
 
 
