@@ -20,7 +20,7 @@ from nfsmulti import kept, typed
 from nfsmulti.errors import HarnessError
 from nfsmulti.kept.compare import Figure, trials
 from nfsmulti.kept.pairs import pairs
-from nfsmulti.paths import shown, write_whole
+from nfsmulti.paths import shown
 from nfsmulti.processes import run
 from nfsmulti.report import conditions, pages, rows
 from nfsmulti.run.record import Record
@@ -172,6 +172,7 @@ def test_pages_of_runs_are_not_written_through_links(tmp_path: Path) -> None:
     file.mkdir()
     with pytest.raises(HarnessError, match=r"/baseline: Is a directory$"):
         call_harness("baseline", "set", str(folder), "--results", str(results))
+    assert {*file.parent.iterdir()} == {folder, file, file.with_name("history.html")}
     file.rmdir()
     (results / "dd").rename(own / "dd")
     (results / "dd").symlink_to(own / "dd")
@@ -204,16 +205,6 @@ def test_a_plan_that_fits_nothing_here_is_not_resumed(tmp_path: Path) -> None:
 def test_what_no_command_can_be_given_is_told(word: str) -> None:
     with pytest.raises(HarnessError, match="true cannot be given such words"):
         run(["true", word], timeout=60)
-
-
-def test_a_file_is_replaced_whole_or_stays(tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    write_whole(file, "first")
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder/in it").touch()
-    with pytest.raises(HarnessError, match="folder: Is a directory"):
-        write_whole(tmp_path / "folder", "second")
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["file", "folder"]
 
 
 # --- what is shown ---
