@@ -570,10 +570,7 @@ def test_a_mount_is_asked_for_the_rest(mounted: Place, tmp_path: Path, direct: i
     if direct:
         _needs_o_direct(mounted.files)
     part = preloaded(mounted.program.engine, tmp_path, _IN_PART).env
-    job: dict[str, Option] = {
-        "bs": "64k", "size": "4m", "iodepth": 8, "direct": direct, "filename": "f",
-        "verify": "crc32c",
-    }  # fmt: skip
+    job: dict[str, Option] = {**_CHECKED, "size": "4m", "iodepth": 8, "direct": direct}
     result = mounted.fio(env=part, rw="write", **job)
     assert figures(done(result)) == {"job": (4 * _MIB, 64, 4 * _MIB, 64)}
     (line,) = result.stats
@@ -586,12 +583,9 @@ def test_a_mount_is_asked_for_the_rest(mounted: Place, tmp_path: Path, direct: i
 def test_a_mounts_file_ends_within_a_block(mounted: Place, tmp_path: Path) -> None:
     """The rest is asked for, and there is none: that is the end, and no more is counted."""
     part = preloaded(mounted.program.engine, tmp_path, _IN_PART).env
-    job: dict[str, Option] = {
-        "rw": "write", "bs": "64k", "size": "1m", "filename": "f", "verify": "crc32c",
-    }  # fmt: skip
-    mounted.fio.well(do_verify=0, **job)
+    mounted.fio.well(rw="write", do_verify=0, **_CHECKED)
     os.truncate(mounted.files / "f", 640_777)
-    result = mounted.fio(env=part, verify_only=1, **job)
+    result = mounted.fio(env=part, rw="write", verify_only=1, **_CHECKED)
     failed_io(result, "beyond the end of file", "read offset=640777, buflen=14583")
     assert result.report is not None
     assert result.report.bytes("read") == 9 * (64 << 10)  # the blocks that are whole

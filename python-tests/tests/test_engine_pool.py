@@ -72,21 +72,15 @@ def test_a_bad_pool_is_told_once(mounted: Place, thread: int) -> None:
     assert line.startswith("nfsmulti: a: pool: column 16: the export is missing")
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"filename": "/elsewhere/f"}, '("/elsewhere/f" is not)'),
-        ({"filename": "f"}, "no pool: give pool="),
-        ({"nrfiles": 0}, "no pool: give pool=: the job has no file"),
-        ({"opendir": "."}, "no pool: give pool=: the job has no file"),
-    ],
-)
-def test_a_job_without_a_pool_is_refused(
-    mounted: Place, options: dict[str, Option], words: str
-) -> None:
+def test_a_job_without_a_pool_is_refused(mounted: Place) -> None:
     """Names of pools, and what is wrong with them, are in test_pool.py."""
-    env = _pools(a=["/tmp"]) if options.get("filename") == "/elsewhere/f" else {}
-    refused(mounted.fio(pool=None, env=env, **_JOB, **options), words)
+    for env, options, words in (
+        (_pools(a=["/tmp"]), {"filename": "/elsewhere/f"}, '("/elsewhere/f" is not)'),
+        ({}, {"filename": "f"}, "no pool: give pool="),
+        ({}, {"nrfiles": 0}, "no pool: give pool=: the job has no file"),
+        ({}, {"opendir": "."}, "no pool: give pool=: the job has no file"),
+    ):
+        refused(mounted.fio(pool=None, env=env, **_JOB, **options), words)
     assert mounted.names() == []
 
 
