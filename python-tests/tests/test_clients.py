@@ -192,6 +192,19 @@ def test_what_waits_for_a_client_that_gives_up_ends_too(clients: Run) -> None:
     assert sum(line.errors + line.read_ops for line in outcome.stats) == 16
 
 
+def test_what_waits_for_a_client_as_a_signal_comes_is_not_done(clients: Run) -> None:
+    """Each waits for the reply to its second READ, and the other I/Os wait for that."""
+
+    def during(server: ScriptedServer, process: FioProcess) -> None:
+        server.wait_for(lambda: len(server.calls(Nfs.READ)) == 4)
+        process.signal(signal.SIGTERM)
+
+    never = on(Nfs.READ, NEVER, after=2)
+    depths: dict[str, Option] = {"nclients": 2, "client_depth": 1, "iodepth": 8}
+    outcome = clients(never, version=3, during=during, **depths)
+    assert sum(line.errors for line in outcome.stats) > 2
+
+
 def test_what_a_client_has_been_through_is_told(clients: Run) -> None:
     """On the clock of time.monotonic(), which times what else happens on this host."""
     reads, restarted = Counter[str](), list[int]()

@@ -244,6 +244,14 @@ def test_results(testlib: CData) -> None:
             assert more, (name, length)
 
 
+def test_what_a_file_system_has_room_for(testlib: CData) -> None:
+    """In all, free and for the caller: first the bytes, then the files (RFC 1813, 3.3.18)."""
+    sent = xdr(0, 0, *map(Hyper, range(1, 7)), 0)
+    status, meta = ffi.new("uint32_t *"), zeros("meta_result")
+    read(sent, lambda source: testlib.nfs3_decode_meta(source, CONSTANTS.META_FSSTAT, status, meta))
+    assert [*value(meta.attributes.room).values()] == [*range(1, 7)]
+
+
 def test_contradictory_results(testlib: CData) -> None:
     """Attributes neither there nor not, another length than the count, an unknown stable_how."""
     for name, sent in (

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from engine_c import CData, ffi, zeros
-from engine_helpers import Place, Traced, complaints, eventually
+from engine_helpers import Place, Traced, complaints, eventually, in_memory
 from scripted_jobs import Run, go
 
 from nfsmulti.errors import HarnessError
@@ -211,6 +211,17 @@ def test_a_file_that_cannot_be_written_is_said_once(mounted: Place) -> None:
     for option, file in files.items():
         words = f"cannot write {option}={file}: No such file or directory"
         assert result.messages.count(words) == 1
+
+
+def test_a_file_that_is_written_in_part_is_said(mounted: Place) -> None:
+    """The disk has room for six bytes more of it."""
+    stats = mounted.files / "stats"
+    with in_memory(mounted, "16k") as place:
+        place.write("f", bytes(4096))
+        place.write("stats", bytes(3 * 4096 - 6))
+        result = place.fio(rw="read", bs="4k", filename="f", stats_file=str(stats))
+    words = f"cannot write stats_file={stats}: No space left on device"
+    assert result.messages.count(words) == 1
 
 
 def test_a_round_trip_begins_with_the_last_sending(job: Run) -> None:

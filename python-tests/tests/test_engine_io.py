@@ -132,6 +132,15 @@ def test_reading_jobs_change_no_file_that_is_there(place: Place) -> None:
     assert place.sizes()["missing"] == _MIB
 
 
+def test_a_reading_job_extends_what_its_run_has_made(exported: Place) -> None:
+    """A file that a writing job has created is nobody else's."""
+    jobs = sections(
+        w={"rw": "write", "size": "64k"}, r={"rw": "read", "size": "1m", "stonewall": 1}
+    )
+    exported.fio.well(bs="64k", filename="f", create_serialize=0, arguments=jobs)
+    assert exported.sizes() == {"f": _MIB}
+
+
 _CHECKED: dict[str, Option] = {"bs": "64k", "size": "1m", "verify": "crc32c", "filename": "f"}
 _STATE: dict[str, Option] = {"verify_state_load": 1}
 _DRY: dict[str, Option] = {"verify_only": 1}

@@ -87,13 +87,14 @@ class Client:
     rtt: int = 100
     events: Sequence[_Event] = ()
     why: str = "?"
+    errors: int = 0
 
 
 def _tell(lib: CData, *clients: Client) -> list[str]:
     """Return the lines that are told of clients, numbered from 10."""
     figures, kept, lines = ffi.new("struct client_figures[]", len(clients)), [], list[str]()
     for number, (client, one) in enumerate(zip(clients, figures, strict=True), start=10):
-        one.number, one.operations = number, client.operations
+        one.number, one.operations, one.errors = number, client.operations, client.errors
         one.rtt, one.outages = rtt, outages = zeros("histogram"), _lived(lib, client.events)
         one.why = why = ffi.new("char[]", client.why.encode())
         for _ in range(client.operations):
@@ -149,6 +150,7 @@ def test_a_cause_has_one_line(testlib: CData) -> None:
         "clients: 2 not served: refused", "clients: 1 not back: refused",
         "clients: 1 not served: silent",
     ]  # fmt: skip
+    assert _tell(testlib, Client(0, errors=1))[1:] == ["clients: 1 not served: ?"]
     # Without I/O there is none.
     assert _tell(testlib, Client(0, events=away)) == [
         "clients: 0 of 1 served, 0 to 0 operations each, Jain's index 0.0000"
