@@ -85,7 +85,7 @@ def test_a_directory_from_its_making_to_its_removal(there: Place) -> None:
     [
         ([], 2, "Usage: "),
         *(([word], 2, f'"{word}": MARK is the name of a') for word in ("", ".", "..", "a/b")),
-        (["mark"], 4, 'has no directory "mark": it stays'),
+        *(([word], 4, f'has no directory "{word}": it stays') for word in ("mark", "theirs")),
     ],
     ids=str,
 )

@@ -27,6 +27,7 @@ from scripted_jobs import (
 from servers.rpc import Hyper, xdr
 from servers.scripted import (
     DATA4,
+    AcceptStat,
     Answer,
     Call,
     Claim,
@@ -36,6 +37,7 @@ from servers.scripted import (
     ScriptedServer,
     Status4,
     Terms,
+    accepted,
     on,
 )
 from servers.scripted.protocol import Share
@@ -299,6 +301,22 @@ def test_another_server_is_an_error(client: FioRunner) -> None:
         )
     assert result.status not in (0, None)
     assert any("this is another server" in line for line in said(result))
+
+
+def test_a_renewal_that_is_refused_is_told(job: Run) -> None:
+    """It has no I/O that would be: a READ is not answered meanwhile."""
+    refused = Answer(act=False, rpc=accepted(AcceptStat.SYSTEM_ERR))
+    asked = list[Procedure]()
+
+    def refuse(call: Call) -> Answer | None:
+        wanted = (Nfs4.READ, Nfs4.SEQUENCE)[len(asked)] if len(asked) < 2 else None
+        if call.procedure is not wanted:
+            return None
+        asked.append(wanted)
+        return Answer(delay=3) if wanted is Nfs4.READ else refused
+
+    ran = job(refuse, rw="read", iodepth=1, version=4, terms=partial(Terms, lease=3))
+    assert sum("SEQUENCE" in line for line in ran.said()) == 1
 
 
 def test_calls_beyond_the_slots_wait_and_that_is_told(job: Run) -> None:

@@ -306,6 +306,21 @@ def test_a_server_whose_tls_fails_for_a_while_is_come_back_to(tls: Tls) -> None:
     assert tls.proxy.clear == b""
 
 
+def test_who_waits_for_a_handshake_sleeps(tls: Tls) -> None:
+    """Until the server answers, or the time for it is over: the socket takes bytes all the time."""
+    tls.server.create("f", bytes(MIB))
+    job: dict[str, Option] = {
+        "rw": "read", "size": "1m", "rate_iops": 100, "trace": 1, "time_based": 1, "runtime": 3600,
+    }  # fmt: skip
+    with tls.start(**job) as process:
+        all_go_on(process, connections=1, depth=1)
+        tls.proxy.fault = Fault.SILENT
+        tls.is_cut()
+        process.signal(signal.SIGINT)
+        (line,) = tls.finish(process).stats
+    assert line.syscalls < 10_000  # else millions
+
+
 # GnuTLS and the kernel are asked of their number; the latter tells it in the last eight bytes.
 _WORN = """\
 enum { LEFT = 10 };
