@@ -59,9 +59,9 @@ def told(result: FioResult) -> list[str]:
     return [line for line in said(result) if " trace: " not in line]
 
 
-def goes_on(process: FioProcess) -> None:
+def goes_on(process: FioProcess, ios: int = 20) -> None:
     before = traces(process)
-    eventually(lambda: traces(process) > before + 20)
+    eventually(lambda: traces(process) > before + ios)
 
 
 def one_failed(result: FioResult, operation: str, size: int = 16) -> None:
@@ -313,17 +313,21 @@ def test_a_server_without_kerberos(client: Client, kerberos: Lab) -> None:
 
 @pytest.mark.parametrize("place", [-5, 24], ids=["token", "verifier"])
 def test_a_renewal_that_fails(local_fio: FioRunner, tmp_path: Path, place: int) -> None:
-    """The context in use serves on, and nothing is said."""
+    """The context in use serves on, and nothing is said. The next try is made 10 s later.
+
+    The connection for names has a context of its own.
+    """
     with realm(Kerberos(lifetime=4)) as lab, before(lab) as proxy:
         client = Client(lab, local_fio, tmp_path, proxy)
         with client.start(**GOING_ON) as process:
             eventually(lambda: traces(process) > 10)
-            renewal = Fault(lambda reply: reply.is_init, lambda reply: flipped(reply, place))
+            renewal = Fault(lambda reply: reply.is_init, lambda reply: flipped(reply, place), 9)
             proxy.replies = renewal
             eventually(lambda: renewal.met)
-            goes_on(process)
+            goes_on(process, ios=100)
             result = client.ended(process)
     assert [(line.contexts, line.errors, line.reconnects) for line in result.stats] == [(1, 0, 0)]
+    assert len({record.connection for record in renewal.met}) == len(renewal.met)
     assert told(result) == []
 
 

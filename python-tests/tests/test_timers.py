@@ -10,6 +10,7 @@ import time
 
 import pytest
 from engine_c import CData, ffi
+from engine_helpers import eventually
 
 pytestmark = pytest.mark.sanitized
 
@@ -48,6 +49,22 @@ def test_silence_is_in_nanoseconds(testlib: CData) -> None:
             while not unheard:
                 unheard = testlib.socket_unheard(client.fileno())
     assert _MS <= unheard <= time.monotonic_ns() - begun + _TICK
+
+
+def test_a_host_that_only_acknowledges_is_heard(testlib: CData) -> None:
+    """It has sent no byte: a server may be silent, while its host is there."""
+    silence = 0
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        socket.create_connection(listener.getsockname()) as client,
+    ):
+
+        def unheard() -> int:
+            return int(testlib.socket_unheard(client.fileno()))
+
+        while silence < 3 * _TICK:
+            silence = unheard()
+        eventually(lambda: client.send(b"?") and unheard() < silence)
 
 
 def test_a_host_that_is_alive_is_heard_each_10_s(testlib: CData) -> None:
