@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from conftest import FioRunner, call_harness, or_skip, started_lab
+from engine_c import CData, ffi
 from engine_helpers import all_go_on, done, eventually, refused, said, stopped_well
 from scripted_jobs import JOB, KIB, MIB, NEVER, SECONDS, numbered, preloaded
 
@@ -37,6 +38,8 @@ from servers.tls_proxy import (
     send_ticket,
     update_keys,
 )
+
+ffi.cdef("uint64_t worn_records(uint64_t, uint64_t);")
 
 # Of any size, so that records of TLS and of RPC end nowhere together.
 _VERIFIED: dict[str, Option] = {
@@ -355,6 +358,11 @@ int gnutls_record_get_state(void *session, unsigned int read, void *mac, void *i
 	return error;
 }
 """
+
+
+def test_the_busier_direction_wears_the_keys(testlib: CData) -> None:
+    """A job that writes sends far more records than it receives, and one that reads fewer."""
+    assert [testlib.worn_records(*records) for records in ((7, 2), (2, 9))] == [7, 9]
 
 
 @pytest.mark.parametrize("ktls", [0, pytest.param(1, marks=pytest.mark.kernel_lab)])
