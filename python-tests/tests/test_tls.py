@@ -315,12 +315,12 @@ def test_who_waits_for_a_handshake_sleeps(tls: Tls) -> None:
     job: dict[str, Option] = {
         "rw": "read", "size": "1m", "rate_iops": 100, "trace": 1, "time_based": 1, "runtime": 3600,
     }  # fmt: skip
-    with tls.start(**job) as process:
+    with tls.fio.start(**job) as process:
         all_go_on(process, connections=1, depth=1)
         tls.proxy.fault = Fault.SILENT
         tls.is_cut()
         process.signal(signal.SIGINT)
-        (line,) = tls.finish(process).stats
+        (line,) = tls.fio.finish(process).stats
     assert line.syscalls < 10_000  # else millions
 
 
