@@ -445,14 +445,9 @@ static void start_step(struct making *making)
 /* True if the thread has finished. Waits for that once per step, PATIENCE_NS at most. */
 static bool is_done(struct making *making)
 {
-	struct timespec until;
+	const uint64_t end = clock_now() + PATIENCE_NS;
+	const struct timespec until = {(time_t)(end / SEC), (long)(end % SEC)};
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += PATIENCE_NS;
-	if (until.tv_nsec >= (long)SEC) {
-		until.tv_sec++;
-		until.tv_nsec -= (long)SEC;
-	}
 	while (making->works && !making->looked_at) /* an earlier step's post may be left */
 		making->looked_at = sem_clockwait(&making->done, CLOCK_MONOTONIC, &until);
 	return !making->works;
