@@ -181,20 +181,17 @@ def test_name_with_several_addresses(exported: Place, tmp_path: Path) -> None:
 _SPREAD_JOB: dict[str, Option] = {"bs": "16k", "size": "1m", "filename": "f"}
 
 
-@pytest.mark.parametrize(
-    ("first", "other"),
-    [(1, {"failover": 1}), (65535, {"spread_writes": "stripe", "nconnect": 2})],
-    ids=str,
-)
-def test_first_path_is_that_of_the_first_job(
-    exported: Place, first: int, other: dict[str, Option]
-) -> None:
+def test_first_path_is_that_of_the_first_job(exported: Place) -> None:
     """Of all paths, to which the job has connections here: its own ones take turns."""
-    result = exported.fio.well(rw="read", numjobs=3, first_path=first, **_SPREAD_JOB, **other)
-    used = [line for line in result.stats if line.read_ops]
-    labels = {number: exported.labels[(number + first) % PATHS] for number in range(3)}
-    assert {(line.job_number, line.path) for line in used} == set(labels.items())
-    assert len(used) == 3 * int(other.get("nconnect", 1))
+    job: dict[str, Option] = {"rw": "read", "numjobs": 3, **_SPREAD_JOB}
+    others: dict[int, Any] = {1: {"failover": 1}}
+    others[65535] = {"spread_writes": "stripe", "nconnect": 2}
+    for first, other in others.items():
+        result = exported.fio.well(first_path=first, **job, **other)
+        used = [line for line in result.stats if line.read_ops]
+        labels = {number: exported.labels[(number + first) % PATHS] for number in range(3)}
+        assert {(line.job_number, line.path) for line in used} == set(labels.items())
+        assert len(used) == 3 * other.get("nconnect", 1)
 
 
 def test_jobs_count_over_all_sections(mounted: Place) -> None:

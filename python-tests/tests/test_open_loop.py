@@ -450,17 +450,14 @@ def test_seeds_and_job_numbers_decide_the_schedule(mounted: Place) -> None:
     assert set(first).isdisjoint(schedules(8)[0])
 
 
-@pytest.mark.parametrize(
-    ("rate", "gap"),
-    [
+def test_a_rate_is_of_ios_or_bytes(mounted: Place) -> None:
+    for rate, gap in (
         ({"arrival_rate": "1k"}, 1e9 / 1024),  # as in rate_iops
         ({"arrival_rate": None, "arrival_bw": "16m"}, 4096 / (16 << 20) * 1e9),
-    ],
-)
-def test_a_rate_is_of_ios_or_bytes(mounted: Place, rate: Options, gap: float) -> None:
-    dues = _dues(mounted.fio(**{**_job(arrival_process="fixed", trace=1), **rate}))
-    assert len(dues) == _BLOCKS
-    assert all(b - a == pytest.approx(gap, abs=1) for a, b in pairwise(dues))
+    ):
+        dues = _dues(mounted.fio(**{**_job(arrival_process="fixed", trace=1), **rate}))
+        assert len(dues) == _BLOCKS
+        assert all(b - a == pytest.approx(gap, abs=1) for a, b in pairwise(dues))
 
 
 # --- how it ends ---
@@ -493,16 +490,14 @@ def test_a_signal_ends_a_wait(mounted: Place, thread: int) -> None:
         ends(process)
 
 
-@pytest.mark.parametrize(
-    ("limit", "operations"),
-    [({"number_ios": 11}, 11), ({"io_size": "40k"}, 10), ({"loops": 2, "number_ios": 11}, 22)],
-)
-def test_what_ends_a_job(mounted: Place, limit: Options, operations: int) -> None:
+def test_what_ends_a_job(mounted: Place) -> None:
     """Its schedule ends with it: nothing was to follow, though all is late."""
-    report, clock = _clock(mounted.fio(**_job(arrival_rate=_AT_ONCE), **limit))
-    assert clock.sent == report.operations("read") == operations
-    assert (clock.due, clock.in_time, clock.dropped) == (operations, operations, 0)
-    assert clock.offered > clock.achieved
+    ends: list[Options] = [{"number_ios": 11}, {"io_size": "40k"}, {"loops": 2, "number_ios": 11}]
+    for limit, operations in zip(ends, (11, 10, 22), strict=True):
+        report, clock = _clock(mounted.fio(**_job(arrival_rate=_AT_ONCE), **limit))
+        assert clock.sent == report.operations("read") == operations
+        assert (clock.due, clock.in_time, clock.dropped) == (operations, operations, 0)
+        assert clock.offered > clock.achieved
 
 
 def test_a_ramp_is_in_no_figure(mounted: Place) -> None:
