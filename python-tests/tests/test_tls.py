@@ -269,17 +269,15 @@ ssize_t recv(int fd, void *bytes, size_t length, int flags)
 """
 
 
-@pytest.mark.parametrize("connections", [{"nconnect": 1}, {"nclients": 8}], ids=["one", "clients"])
-def test_what_a_socket_takes_and_gives_in_parts(
-    tls: Tls, kernel: Kernel, connections: dict[str, Option]
-) -> None:
+def test_what_a_socket_takes_and_gives_in_parts(tls: Tls, kernel: Kernel) -> None:
     """Calls whose ciphertext has left may be answered, whatever is left of the others.
 
     Clients lend each other buffers, unless there are parts in them.
     """
-    job: dict[str, Option] = {"size": "1m", "iodepth": 64, "verify": "crc32c", **connections}
-    result = tls.fio.well(env=kernel(_PARTS), **job)
-    assert {(line.reconnects, line.retransmissions) for line in result.stats} == {(0, 0)}
+    job: dict[str, Option] = {"size": "1m", "iodepth": 64, "verify": "crc32c"}
+    for connections in ({"nconnect": 1}, {"nclients": 8}):
+        result = tls.fio.well(env=kernel(_PARTS), **job, **connections)
+        assert {(line.reconnects, line.retransmissions) for line in result.stats} == {(0, 0)}
 
 
 def test_a_server_whose_tls_fails_for_a_while_is_come_back_to(tls: Tls) -> None:
@@ -658,38 +656,28 @@ def test_a_certificates_names_are_told_in_short(tls: Tls, tmp_path: Path) -> Non
     assert line.endswith(f": it has a?]0;b?, 127.0.0.9, {40 * 'c'}")
 
 
-# Who shows which certificate, by which version, and what the server says.
-_CLIENTS = [
-    ("tls", 3, "wanted", '"Certificate is required": it wants a client\'s certificate'),
-    ("mtls", 4, "foreign", '"CA is unknown": is tls_cert= signed by an authority'),
-    ("mtls", 3, "expired", '"Certificate is expired": tls_cert= has expired'),
-    ("mtls", 4, "served", '"Certificate is not supported": is tls_cert= one for clients'),
-]
-
-
-@pytest.mark.parametrize(("xprtsec", "version", "which", "words"), _CLIENTS)
-def test_a_client_whom_the_server_refuses(
-    tls: Tls, xprtsec: str, version: int, which: str, words: str
-) -> None:
+def test_a_client_whom_the_server_refuses(tls: Tls) -> None:
     """It says so after the handshake; the job ends at once.
 
     A certificate that it does not want is shown all the same.
     """
     made = tls.made
     tls.proxy.clients, tls.proxy.names_authority = made.authority.certificate, True
-    pool = tls.path(xprtsec=xprtsec)
-    if version == 3:
-        pool = tls.server.url(nfsport=tls.proxy.port, xprtsec=xprtsec)
-    shown = {
-        "wanted": made.client,
-        "foreign": made.other("foreign", by=made.stranger),
-        "expired": made.expired,
-        "served": made.other("served", "extendedKeyUsage=serverAuth"),
-    }
-    result = tls.fio(pool=pool, **own(shown[which]))
-    assert result.status not in (0, None), result.messages
-    assert f"{_ALERT} {words}" in said(result)[-1]
-    assert len(said(result)) == 1 + (version == 3)  # that MOUNT goes in clear
+    foreign = made.other("foreign", by=made.stranger)
+    served = made.other("served", "extendedKeyUsage=serverAuth")
+    for xprtsec, version, shown, words in (
+        ("tls", 3, made.client, '"Certificate is required": it wants a client\'s certificate'),
+        ("mtls", 4, foreign, '"CA is unknown": is tls_cert= signed by an authority'),
+        ("mtls", 3, made.expired, '"Certificate is expired": tls_cert= has expired'),
+        ("mtls", 4, served, '"Certificate is not supported": is tls_cert= one for clients'),
+    ):
+        pool = tls.path(xprtsec=xprtsec)
+        if version == 3:
+            pool = tls.server.url(nfsport=tls.proxy.port, xprtsec=xprtsec)
+        result = tls.fio(pool=pool, **own(shown))
+        assert result.status not in (0, None), result.messages
+        assert f"{_ALERT} {words}" in said(result)[-1]
+        assert len(said(result)) == 1 + (version == 3)  # that MOUNT goes in clear
     assert [call for call in tls.server.calls() if isinstance(call.procedure, Nfs | Nfs4)] == []
 
 
