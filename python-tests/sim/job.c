@@ -286,7 +286,7 @@ static void return_clients(void)
 		check_told(sim_job.engine.group.conns[i]);
 }
 
-/* --- what goes on --- */
+/* --- endings: what goes on --- */
 
 static void begin_all(void)
 {
@@ -302,7 +302,7 @@ static void pass(uint64_t time)
 		job_step();
 }
 
-/* --- what never comes back --- */
+/* --- endings: what never comes back --- */
 
 static void lose_for_good(void)
 {
@@ -382,7 +382,7 @@ static void one_is_left(void)
 	sim_job.terms.soft = soft;
 }
 
-/* --- what comes back --- */
+/* --- endings: what comes back --- */
 
 /* Calls go out when they are due: no call falls behind a window. */
 static bool is_plain(void)
