@@ -390,7 +390,7 @@ static void decide(struct front *front)
 	call->count = asked->count;
 	call->stable = asked->stable;
 	call->claim = asked->claim;
-	call->session = (uint32_t)asked->session;
+	call->session = asked->session.number;
 	call->sequence = asked->sequence;
 	call->slot = asked->slot;
 	front->operation = (struct scenario_fate){0};

@@ -33,6 +33,11 @@ struct stateid {
 	uint32_t words[4]; /* its sequence number first */
 };
 
+struct session_id {
+	uint32_t instance, index, high, number;
+};
+enum { SESSION_WORDS = 4 };
+
 /* What a procedure of NFSv3, or an operation of NFSv4.1, asks for, as far as fronts look at it. */
 struct arguments {
 	uint32_t number; /* the procedure's or operation's */
@@ -50,9 +55,10 @@ struct arguments {
 	uint64_t client;
 	uint32_t client_sequence;
 
-	/* SEQUENCE's, also for the operations behind it. */
-	uint64_t session; /* its number */
-	uint32_t sequence, slot, highest;
+	/* SEQUENCE's, in its order, also for the operations behind it; other operations' session.
+	 */
+	struct session_id session;
+	uint32_t sequence, slot, highest, keep; /* keep: the reply, or 0 */
 };
 /* So much is 0 before each operation. */
 #define ARGUMENTS_EACH offsetof(struct arguments, stateid)
@@ -90,17 +96,20 @@ struct nfs_call {
 
 	/* NFSv4.1's */
 	struct clients *clients;
+	struct compound *compound;	    /* while one is served */
 	uint32_t call_header, reply_header; /* RPC's, before the arguments and results: bytes */
 	uint32_t connection, address;	    /* the former's number, and where it leads to */
 	struct slot *slot; /* that carries the call, where replies are kept; or NULL */
 	uint64_t client;   /* the same: the one whose session the call came over; or 0 */
 };
 
-/* Numbers one behind the other; 0 where there are fewer. */
+/* Numbers one behind the other; 0 where there are fewer. Unrolled, so that nfs-sink costs little.
+ */
 static inline void get_words(struct xdr_in *in, uint32_t *words, uint32_t count)
 {
 	memset(words, 0, count * sizeof(*words));
 	xdr_get_fixed(in, words, count * sizeof(*words));
+#pragma GCC unroll 9
 	for (uint32_t i = 0; i < count; i++)
 		words[i] = be32toh(words[i]);
 }
@@ -109,6 +118,7 @@ static inline void put_words(struct xdr_out *out, const uint32_t *words, uint32_
 {
 	uint8_t *room = xdr_room(out, count * sizeof(*words));
 
+#pragma GCC unroll 9
 	for (uint32_t i = 0; room && i < count; i++) {
 		uint32_t wire = htobe32(words[i]);
 

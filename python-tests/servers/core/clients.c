@@ -207,16 +207,18 @@ uint32_t clients_destroy(struct nfs_call *call, uint64_t id)
 
 /* --- sessions --- */
 
-static struct session *find_session(const struct clients *clients, struct session_id id)
+static inline struct session *find_session(const struct nfs_call *call)
 {
+	const struct session_id id = call->asked->session;
+	const struct clients *clients = call->clients;
 	struct session *session;
-	uint64_t number;
+	uint32_t number;
 
 	if (id.instance != clients->instance || id.index >= clients->session_count)
 		return NULL;
 	session = &clients->sessions[id.index];
 	number = atomic_load_explicit(&session->number, memory_order_acquire);
-	return number && number == id.number ? session : NULL;
+	return number && number == id.number && !id.high ? session : NULL;
 }
 
 static void bind_to(struct session *session, uint32_t connection)
@@ -283,24 +285,25 @@ static struct session *create_session(struct clients *clients, uint64_t id, uint
 	return client->created && client->created->number ? client->created : NULL;
 }
 
-uint32_t clients_create_session(struct nfs_call *call, uint64_t client, uint32_t sequence,
-				struct channel *channel, struct session_id *id)
+uint32_t clients_create_session(struct nfs_call *call, struct channel *channel)
 {
+	struct arguments *asked = call->asked;
+	const uint64_t client = known_id(call, asked->client);
 	struct clients *clients = call->clients;
 	struct session *session;
 
-	client = known_id(call, client);
 	if (!is_known(call, client))
 		return NFS4ERR_STALE_CLIENTID;
 	pthread_mutex_lock(&clients->lock);
-	session = create_session(clients, client, sequence, channel->slots);
+	session = create_session(clients, client, asked->client_sequence, channel->slots);
 	if (session) {
 		bind_to(session, call->connection);
 		channel->slots = session->slots;
 		session->request_max = channel->request_max;
 		session->response_max = channel->response_max;
-		*id = (struct session_id){clients->instance,
-					  (uint32_t)(session - clients->sessions), session->number};
+		asked->session = (struct session_id){clients->instance,
+						     (uint32_t)(session - clients->sessions), 0,
+						     session->number};
 	}
 	pthread_mutex_unlock(&clients->lock);
 	return session ? NFS4_OK : NFS4ERR_SEQ_MISORDERED;
@@ -319,12 +322,12 @@ void clients_refuse_session(struct nfs_call *call, uint64_t id)
 	pthread_mutex_unlock(&call->clients->lock);
 }
 
-uint32_t clients_bind_session(struct nfs_call *call, struct session_id id)
+uint32_t clients_bind_session(struct nfs_call *call)
 {
 	struct session *session;
 
 	pthread_mutex_lock(&call->clients->lock);
-	session = find_session(call->clients, id);
+	session = find_session(call);
 	if (session)
 		bind_to(session, call->connection);
 	if (session && call->clients->keeps)
@@ -333,13 +336,13 @@ uint32_t clients_bind_session(struct nfs_call *call, struct session_id id)
 	return session ? NFS4_OK : NFS4ERR_BADSESSION;
 }
 
-uint32_t clients_destroy_session(struct nfs_call *call, struct session_id id)
+uint32_t clients_destroy_session(struct nfs_call *call)
 {
 	struct session *session;
 	uint32_t status = NFS4_OK;
 
 	pthread_mutex_lock(&call->clients->lock);
-	session = find_session(call->clients, id);
+	session = find_session(call);
 	if (session && call->clients->keeps)
 		find_used(call, session->client);
 	if (!session)
@@ -354,10 +357,11 @@ uint32_t clients_destroy_session(struct nfs_call *call, struct session_id id)
 
 /* --- slots --- */
 
-static uint32_t take_again(struct nfs_call *call, struct slot *slot, const struct xdr_in *in,
-			   struct sequence *sequence)
+static uint32_t take_again(struct nfs_call *call, struct slot *slot)
 {
-	if (in->end - in->at != slot->call_length || words_sum(*in) != slot->call_sum)
+	const struct xdr_in *whole = &call->compound->whole;
+
+	if (whole->end - whole->at != slot->call_length || words_sum(*whole) != slot->call_sum)
 		return NFS4ERR_SEQ_FALSE_RETRY;
 	if (slot->pending && !slot->length)
 		return NFS4ERR_DELAY; /* the first copy has not been answered */
@@ -365,36 +369,27 @@ static uint32_t take_again(struct nfs_call *call, struct slot *slot, const struc
 	slot->uncached = !slot->length;
 	if (!slot->length)
 		return NFS4ERR_RETRY_UNCACHED_REP;
-	sequence->kept = slot->results;
-	sequence->kept_length = slot->length;
+	call->compound->kept = slot;
 	call->in->at = call->in->end;
 	return NFS4_OK;
 }
 
-static uint32_t take(const struct session *session, struct slot *slot, struct sequence *sequence)
-{
-	atomic_store_explicit(&slot->sequence, sequence->sequence, memory_order_relaxed);
-	sequence->target = atomic_load_explicit(&session->target, memory_order_relaxed);
-	return NFS4_OK;
-}
-
 /* What a retry is compared with, and what it gets, is kept. Apart, as the sink need not do it. */
-static __attribute__((noinline)) uint32_t take_and_keep(struct nfs_call *call,
-							struct session *session, struct slot *slot,
-							const struct xdr_in *in,
-							struct sequence *sequence)
+static __attribute__((noinline)) uint32_t keep(struct nfs_call *call, struct session *session,
+					       struct slot *slot)
 {
 	struct client *client = find_used(call, session->client);
+	const uint32_t length = (uint32_t)(call->compound->whole.end - call->compound->whole.at);
 	uint32_t status;
 
 	call->client = session->client;
-	if (sequence->sequence == slot->sequence)
-		return take_again(call, slot, in, sequence);
-	if (sequence->sequence != slot->sequence + 1)
+	if (call->asked->sequence == slot->sequence)
+		return take_again(call, slot);
+	if (call->asked->sequence != slot->sequence + 1)
 		return NFS4ERR_SEQ_MISORDERED;
-	if (call->call_header + (in->end - in->at) > session->request_max)
+	if (call->call_header + length > session->request_max)
 		return NFS4ERR_REQ_TOO_BIG;
-	sequence->response_max = session->response_max;
+	call->compound->response_max = session->response_max;
 	slot->results = slot->results ?: malloc(CLIENTS_REPLY_MAX);
 	if (!slot->results)
 		abort();
@@ -406,39 +401,43 @@ static __attribute__((noinline)) uint32_t take_and_keep(struct nfs_call *call,
 	slot->use = ++call->clients->uses;
 	slot->pending = slot->length = 0;
 	slot->answered = false;
-	slot->uncached = call->clients->terms->thrifty && !sequence->keep;
-	slot->call_length = (uint32_t)(in->end - in->at);
-	slot->call_sum = words_sum(*in);
+	slot->uncached = call->clients->terms->thrifty && !call->asked->keep;
+	slot->call_length = length;
+	slot->call_sum = words_sum(call->compound->whole);
 	call->slot = slot;
-	return take(session, slot, sequence);
+	slot->sequence = call->asked->sequence;
+	return NFS4_OK;
 }
 
 /*
  * Load and store, without a locked instruction: a slot has one call at a time, and two threads that
  * serve one call twice do no harm where no reply is kept.
  */
-uint32_t clients_sequence(struct nfs_call *call, const struct xdr_in *in, struct sequence *sequence)
+uint32_t clients_sequence(struct nfs_call *call, uint32_t *slots, uint32_t *target)
 {
-	const struct clients *clients = call->clients;
-	struct session *session = find_session(clients, sequence->session);
+	const struct arguments *asked = call->asked;
+	struct session *session = find_session(call);
+	uint32_t last, status = NFS4_OK;
 	struct slot *slot;
-	uint32_t last;
 
 	if (!session)
 		return NFS4ERR_BADSESSION;
-	if (clients->terms->binds && !is_bound(session, call->connection))
+	if (call->clients->terms->binds && !is_bound(session, call->connection))
 		return NFS4ERR_CONN_NOT_BOUND_TO_SESSION;
-	sequence->slots = atomic_load_explicit(&session->slots, memory_order_relaxed);
-	if (sequence->slot >= sequence->slots)
+	*slots = atomic_load_explicit(&session->slots, memory_order_relaxed);
+	if (asked->slot >= *slots)
 		return NFS4ERR_BADSLOT;
-	slot = &session->slot[sequence->slot];
+	slot = &session->slot[asked->slot];
 	last = atomic_load_explicit(&slot->sequence, memory_order_relaxed);
-	if (clients->keeps)
-		return take_and_keep(call, session, slot, in, sequence);
-	if (sequence->sequence == last)
-		return NFS4ERR_RETRY_UNCACHED_REP;
-	return sequence->sequence == last + 1 ? take(session, slot, sequence)
-					      : NFS4ERR_SEQ_MISORDERED;
+	if (call->clients->keeps)
+		status = keep(call, session, slot);
+	else if (asked->sequence != last + 1)
+		return asked->sequence == last ? NFS4ERR_RETRY_UNCACHED_REP
+					       : NFS4ERR_SEQ_MISORDERED;
+	else
+		atomic_store_explicit(&slot->sequence, asked->sequence, memory_order_relaxed);
+	*target = atomic_load_explicit(&session->target, memory_order_relaxed);
+	return status;
 }
 
 /* Long results are not kept. */

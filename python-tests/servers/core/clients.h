@@ -15,6 +15,16 @@
 #include "core/call.h"
 #include "core/nfs4.h"
 
+/* A COMPOUND while it is served. */
+struct compound {
+	struct xdr_in whole;	 /* its arguments */
+	const uint8_t *results;	 /* where they begin */
+	uint64_t file, saved;	 /* file handles; NO_FILE: none */
+	struct stateid stateid;	 /* the current one; zeros: none */
+	uint32_t response_max;	 /* bytes of the reply; 0: any number */
+	const struct slot *kept; /* has the results of this call's earlier reply; or NULL */
+};
+
 /* --- what is kept --- */
 
 enum { CLIENTS_MAX = 128, CLIENTS_NAME = 160, CLIENTS_OPENS = 1024 };
@@ -35,7 +45,7 @@ struct slot {
 };
 
 struct session {
-	_Atomic uint64_t number; /* never given out again; 0: none */
+	_Atomic uint32_t number; /* never given out again; 0: none */
 	uint64_t client;
 	_Atomic uint32_t slots, target;	    /* there are, and are to be used */
 	uint32_t granted;		    /* slots, by CREATE_SESSION */
@@ -131,34 +141,19 @@ struct exchanged {
 struct exchanged clients_exchange(struct nfs_call *call, struct xdr_in owner);
 uint32_t clients_destroy(struct nfs_call *call, uint64_t id);
 
-struct session_id {
-	uint32_t instance, index;
-	uint64_t number;
-};
 /* As asked for, and then as granted; bytes of a message. */
 struct channel {
 	uint32_t padding, request_max, response_max, kept_max, operations, slots;
 };
 enum { CHANNEL_WORDS = sizeof(struct channel) / sizeof(uint32_t) };
-uint32_t clients_create_session(struct nfs_call *call, uint64_t client, uint32_t sequence,
-				struct channel *channel, struct session_id *id);
+uint32_t clients_create_session(struct nfs_call *call, struct channel *channel);
 /* A CREATE_SESSION that fails, and uses up its sequence number all the same. */
 void clients_refuse_session(struct nfs_call *call, uint64_t client);
-uint32_t clients_bind_session(struct nfs_call *call, struct session_id id);
-uint32_t clients_destroy_session(struct nfs_call *call, struct session_id id);
+uint32_t clients_bind_session(struct nfs_call *call);
+uint32_t clients_destroy_session(struct nfs_call *call);
 
-struct sequence {
-	struct session_id session;
-	uint32_t sequence, slot;
-	bool keep;		/* the reply */
-	uint32_t slots, target; /* there are, and are to be used */
-	uint32_t response_max;	/* bytes of the reply; 0: any number */
-	const uint8_t *kept;	/* the call has come again: these are its results; or NULL */
-	uint32_t kept_length;	/* bytes */
-};
-/* `in`: the call's arguments. */
-uint32_t clients_sequence(struct nfs_call *call, const struct xdr_in *in,
-			  struct sequence *sequence);
+/* As call->asked says. *slots, *target: there are, and are to be used. */
+uint32_t clients_sequence(struct nfs_call *call, uint32_t *slots, uint32_t *target);
 uint32_t clients_reclaim_complete(struct nfs_call *call);
 
 uint32_t clients_may_open(struct nfs_call *call, enum nfs4_claim claim);

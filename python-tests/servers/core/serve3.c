@@ -94,7 +94,6 @@ static uint32_t do_setattr(struct nfs_call *call, struct arguments *asked)
 	status = admit(call, 0);
 	if (has_size && !status)
 		files_set_size(asked->file, size);
-	put_no_wcc(call->out);
 	return status;
 }
 
@@ -138,13 +137,15 @@ static uint32_t do_read(struct nfs_call *call, struct arguments *asked)
 
 static uint32_t do_write(struct nfs_call *call, struct arguments *asked)
 {
-	struct transfer write = get_range(call->in, asked);
 	const uint32_t most = call->limits->write_max;
-	uint32_t words[2], status;
+	struct transfer write;
+	uint32_t words[5], status;
 
-	get_words(call->in, words, 2);
-	write.stable = asked->stable = words[0];
-	write.length = words[1];
+	get_words(call->in, words, 5);
+	write.offset = asked->offset = (uint64_t)words[0] << 32 | words[1];
+	asked->count = words[2];
+	write.stable = asked->stable = words[3];
+	write.length = words[4];
 	status = write.length == asked->count && write.length <= most ? 0 : STATUS_INVAL;
 	status = admit(call, status);
 	if (status)
@@ -204,7 +205,6 @@ static uint32_t do_remove(struct nfs_call *call, struct arguments *asked)
 {
 	uint32_t status = admit(call, get_name(call->in, &asked->name));
 
-	put_no_wcc(call->out);
 	return status ?: files_remove(asked->file, asked->name);
 }
 
@@ -216,8 +216,6 @@ static uint32_t do_rename(struct nfs_call *call, struct arguments *asked)
 
 	status = status ?: get_handle(call->in, &to);
 	status = admit(call, status ?: get_name(call->in, &other));
-	put_no_wcc(call->out);
-	put_no_wcc(call->out);
 	return status ?: files_rename(asked->file, asked->name, to, other);
 }
 
@@ -227,8 +225,6 @@ static uint32_t do_link(struct nfs_call *call, struct arguments *asked)
 	uint32_t status = get_handle(call->in, &directory);
 
 	status = admit(call, status ?: get_name(call->in, &asked->name));
-	put_no_attributes(call->out);
-	put_no_wcc(call->out);
 	return status ?: files_link(asked->file, directory, asked->name);
 }
 
@@ -304,7 +300,7 @@ static uint32_t do_commit(struct nfs_call *call, struct arguments *asked)
 
 static const struct {
 	uint32_t (*serve)(struct nfs_call *call, struct arguments *asked); /* NULL: it is not */
-	uint16_t words; /* of "no attributes" that an error has behind it */
+	uint16_t words; /* of "no attributes" behind a status that has nothing else behind it */
 	bool bare;	/* there are no arguments but a handle */
 } procedures[NFS3_COMMIT + 1] = {
 	[NFS3_NULL] = {do_null, 0, true},     [NFS3_GETATTR] = {do_getattr, 0, true},
@@ -318,16 +314,9 @@ static const struct {
 	[NFS3_FSINFO] = {do_fsinfo, 1, true}, [NFS3_COMMIT] = {do_commit, 2},
 };
 
-/* Why it was not carried out, and no attributes. */
-static void refuse(uint32_t procedure, struct xdr_out *out, uint32_t status)
-{
-	xdr_put_u32(out, status);
-	for (uint32_t i = 0; i < procedures[procedure].words; i++)
-		xdr_put_u32(out, 0);
-}
-
 bool serve_nfs3(struct nfs_call *call, uint32_t procedure)
 {
+	static const uint32_t no_attributes[4];
 	const struct xdr_out begin = *call->out;
 	struct arguments *asked = call->asked;
 	uint32_t status = 0;
@@ -347,8 +336,10 @@ bool serve_nfs3(struct nfs_call *call, uint32_t procedure)
 		return true;
 	if (status) {
 		*call->out = begin;
-		refuse(procedure, call->out, status);
+		xdr_put_u32(call->out, status);
 	}
+	if (call->out->at == begin.at + sizeof(status))
+		put_words(call->out, no_attributes, procedures[procedure].words);
 	front_end(call, status);
 	return true;
 }

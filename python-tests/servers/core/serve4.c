@@ -7,19 +7,6 @@
 
 enum { TAG_MAX = 64, RESULT_MAX = 192 };
 
-struct compound {
-	struct nfs_call *call;
-	struct xdr_in *in; /* the call's */
-	struct xdr_out *out;
-	struct xdr_in whole;	/* the call's arguments */
-	uint64_t file, saved;	/* file handles; NO_FILE: none */
-	struct stateid stateid; /* the current one; zeros: none */
-	const uint8_t *begin;	/* of the results */
-	uint32_t response_max;	/* bytes of the reply; 0: any number */
-	const uint8_t *kept;	/* the results of this call's earlier reply; or NULL */
-	uint32_t kept_length;
-};
-
 /* --- attributes: those that clients ask for --- */
 
 uint64_t attributes_all(void)
@@ -46,31 +33,26 @@ static void put_values(const struct limits *limits, struct xdr_out *out, uint64_
 		       uint64_t set)
 {
 	const struct file_attributes attributes = files_attributes(file);
+	const bool is_directory = attributes.type == FILE_DIRECTORY;
 
-	if (set & attribute(NFS4_ATTR_SUPPORTED_ATTRS))
-		attributes_put_set(out, limits->attributes);
-	if (set & attribute(NFS4_ATTR_TYPE))
-		xdr_put_u32(out, attributes.type);
-	if (set & attribute(NFS4_ATTR_FH_EXPIRE_TYPE))
-		xdr_put_u32(out, FH4_PERSISTENT);
-	if (set & attribute(NFS4_ATTR_CHANGE))
-		xdr_put_u64(out, attributes.size);
-	if (set & attribute(NFS4_ATTR_SIZE))
-		xdr_put_u64(out, attributes.size);
-	if (set & attribute(NFS4_ATTR_FSID)) {
-		xdr_put_u64(out, attributes.file_system >> 32);
-		xdr_put_u64(out, (uint32_t)attributes.file_system);
-	}
-	if (set & attribute(NFS4_ATTR_LEASE_TIME))
-		xdr_put_u32(out, limits->lease);
-	if (set & attribute(NFS4_ATTR_FILEID))
-		xdr_put_u64(out, file + 1);
-	if (set & attribute(NFS4_ATTR_MAXREAD))
-		xdr_put_u64(out, limits->read_max);
-	if (set & attribute(NFS4_ATTR_MAXWRITE))
-		xdr_put_u64(out, limits->write_max);
-	if (set & attribute(NFS4_ATTR_MODE))
-		xdr_put_u32(out, attributes.type == FILE_DIRECTORY ? 0777 : 0666);
+	for (uint32_t number = 0; number < 64; number++)
+		switch (set & attribute(number) ? number : UINT32_MAX) {
+		case NFS4_ATTR_SUPPORTED_ATTRS: attributes_put_set(out, limits->attributes); break;
+		case NFS4_ATTR_TYPE: xdr_put_u32(out, attributes.type); break;
+		case NFS4_ATTR_FH_EXPIRE_TYPE: xdr_put_u32(out, FH4_PERSISTENT); break;
+		case NFS4_ATTR_CHANGE:
+		case NFS4_ATTR_SIZE: xdr_put_u64(out, attributes.size); break;
+		case NFS4_ATTR_FSID:
+			xdr_put_u64(out, attributes.file_system >> 32);
+			xdr_put_u64(out, (uint32_t)attributes.file_system);
+			break;
+		case NFS4_ATTR_LEASE_TIME: xdr_put_u32(out, limits->lease); break;
+		case NFS4_ATTR_FILEID: xdr_put_u64(out, file + 1); break;
+		case NFS4_ATTR_MAXREAD: xdr_put_u64(out, limits->read_max); break;
+		case NFS4_ATTR_MAXWRITE: xdr_put_u64(out, limits->write_max); break;
+		case NFS4_ATTR_MODE: xdr_put_u32(out, is_directory ? 0777 : 0666); break;
+		default: break;
+		}
 }
 
 /* Those of `asked` that the limits have. */
@@ -105,35 +87,18 @@ static uint32_t attributes_get(struct xdr_in *in, uint64_t *set, uint64_t *size)
 }
 
 /*
- * Each do_ reads the arguments of an operation and, where it gives NFS4_OK, has written the results
- * behind the status. What others leave behind there is dropped.
+ * Each do_ reads the arguments of an operation, has it admitted, and carries it out. Where it gives
+ * NFS4_OK, its results stand behind the status; what others leave behind there is dropped.
  */
 
 /* --- clients and sessions --- */
 
-static struct session_id get_session_id(struct xdr_in *in, struct arguments *asked)
+static uint32_t do_exchange_id(struct nfs_call *call, struct arguments *asked)
 {
-	struct session_id id;
-
-	id.instance = xdr_get_u32(in);
-	id.index = xdr_get_u32(in);
-	id.number = asked->session = xdr_get_u64(in);
-	return id;
-}
-
-static void put_session_id(struct xdr_out *out, struct session_id id)
-{
-	xdr_put_u32(out, id.instance);
-	xdr_put_u32(out, id.index);
-	xdr_put_u64(out, id.number);
-}
-
-static uint32_t do_exchange_id(struct compound *compound, struct arguments *asked)
-{
-	const struct clients *clients = compound->call->clients;
+	const struct clients *clients = call->clients;
 	const uint32_t length = (uint32_t)strlen(clients->name);
-	struct xdr_in *in = compound->in;
-	struct xdr_out *out = compound->out;
+	struct xdr_in *in = call->in;
+	struct xdr_out *out = call->out;
 	struct xdr_in owner = *in;
 	struct exchanged exchanged;
 	uint32_t status;
@@ -142,15 +107,15 @@ static uint32_t do_exchange_id(struct compound *compound, struct arguments *aske
 	xdr_skip(in, xdr_get_u32(in));
 	owner.end = in->at;
 	xdr_skip(in, 3 * 4); /* flags, protection, implementation */
-	status = admit(compound->call, NFS4_OK);
+	status = admit(call, NFS4_OK);
 	if (status)
 		return status;
-	exchanged = clients_exchange(compound->call, owner);
+	exchanged = clients_exchange(call, owner);
 	xdr_put_u64(out, exchanged.client);
 	xdr_put_u32(out, exchanged.sequence);
 	xdr_put_u32(out, EXCHGID4_FLAG_USE_NON_PNFS | (exchanged.confirmed ? NFS4_CONFIRMED : 0u));
 	xdr_put_u32(out, SP4_NONE);
-	xdr_put_u64(out, clients->terms->spans ? 0 : compound->call->address); /* minor */
+	xdr_put_u64(out, clients->terms->spans ? 0 : call->address); /* minor */
 	xdr_put_opaque(out, clients->name, length);
 	xdr_put_opaque(out, clients->name, length); /* scope */
 	xdr_put_u32(out, 0);			    /* implementation */
@@ -166,19 +131,18 @@ static struct channel get_channel(struct xdr_in *in)
 	return channel;
 }
 
-static void put_channel(struct xdr_out *out, struct channel channel)
+static void put_channel(struct xdr_out *out, const struct channel *channel)
 {
-	put_words(out, &channel.padding, CHANNEL_WORDS);
+	put_words(out, &channel->padding, CHANNEL_WORDS);
 	xdr_put_u32(out, 0);
 }
 
-static uint32_t do_create_session(struct compound *compound, struct arguments *asked)
+static uint32_t do_create_session(struct nfs_call *call, struct arguments *asked)
 {
-	const struct limits *limits = compound->call->limits;
-	struct xdr_in *in = compound->in;
-	struct xdr_out *out = compound->out;
+	const struct limits *limits = call->limits;
+	struct xdr_in *in = call->in;
+	struct xdr_out *out = call->out;
 	struct channel fore, back;
-	struct session_id id = {0};
 	uint32_t status;
 
 	asked->client = xdr_get_u64(in);
@@ -188,142 +152,127 @@ static uint32_t do_create_session(struct compound *compound, struct arguments *a
 	back = get_channel(in);
 	if (!in->bad)
 		in->at = in->end; /* the back channel's program and credentials */
-	status = admit(compound->call, NFS4_OK);
+	status = admit(call, NFS4_OK);
 	if (status)
 		return status;
 	fore.request_max = min_of(fore.request_max, limits->request_max ?: UINT32_MAX);
 	fore.response_max = min_of(fore.response_max, limits->response_max ?: UINT32_MAX);
-	status = clients_create_session(compound->call, asked->client, asked->client_sequence,
-					&fore, &id);
-	put_session_id(out, id);
+	status = clients_create_session(call, &fore);
+	put_words(call->out, &asked->session.instance, SESSION_WORDS);
 	xdr_put_u32(out, asked->client_sequence);
 	xdr_put_u32(out, 0); /* flags: no back channel, nothing outlives the server */
-	put_channel(out, fore);
-	put_channel(out, back);
+	put_channel(out, &fore);
+	put_channel(out, &back);
 	return status;
 }
 
 /* As is asked for, though no call ever goes to a client. */
-static uint32_t do_bind_connection(struct compound *compound, struct arguments *asked)
+static uint32_t do_bind_connection(struct nfs_call *call, struct arguments *asked)
 {
-	struct session_id id = get_session_id(compound->in, asked);
-	uint32_t direction = xdr_get_u32(compound->in), status;
+	uint32_t words[2], status; /* the direction, and whether over RDMA */
 
-	xdr_get_u32(compound->in); /* over RDMA? */
-	status = admit(compound->call, NFS4_OK);
-	put_session_id(compound->out, id);
-	xdr_put_u32(compound->out, direction == CDFC4_BACK_OR_BOTH ? CDFS4_BOTH : direction);
-	xdr_put_u32(compound->out, false);
-	return status ?: clients_bind_session(compound->call, id);
+	get_words(call->in, &asked->session.instance, SESSION_WORDS);
+	get_words(call->in, words, 2);
+	status = admit(call, NFS4_OK);
+	put_words(call->out, &asked->session.instance, SESSION_WORDS);
+	xdr_put_u32(call->out, words[0] == CDFC4_BACK_OR_BOTH ? CDFS4_BOTH : words[0]);
+	xdr_put_u32(call->out, false);
+	return status ?: clients_bind_session(call);
 }
 
-static uint32_t do_destroy_session(struct compound *compound, struct arguments *asked)
+static uint32_t do_destroy_session(struct nfs_call *call, struct arguments *asked)
 {
-	struct session_id id = get_session_id(compound->in, asked);
-
-	return admit(compound->call, NFS4_OK) ?: clients_destroy_session(compound->call, id);
+	get_words(call->in, &asked->session.instance, SESSION_WORDS);
+	return admit(call, NFS4_OK) ?: clients_destroy_session(call);
 }
 
-static uint32_t do_destroy_client(struct compound *compound, struct arguments *asked)
+static uint32_t do_destroy_client(struct nfs_call *call, struct arguments *asked)
 {
-	uint64_t client = xdr_get_u64(compound->in);
+	uint64_t client = xdr_get_u64(call->in);
 
-	return admit(compound->call, NFS4_OK) ?: clients_destroy(compound->call, client);
+	return admit(call, NFS4_OK) ?: clients_destroy(call, client);
 }
 
-static uint32_t do_sequence(struct compound *compound, struct arguments *asked)
+static uint32_t do_sequence(struct nfs_call *call, struct arguments *asked)
 {
-	enum { SEQUENCE = 4, SLOT, HIGHEST_SLOT, TARGET, FLAGS, WORDS }; /* a session id first */
-	enum { KEEP = TARGET };						 /* in the arguments */
-	uint32_t words[WORDS] = {0}, status;
-	struct sequence sequence = {0};
+	const struct session_id *id = &asked->session;
+	uint32_t slots = 0, target = 0, status;
 
-	xdr_get_fixed(compound->in, words, FLAGS * sizeof(*words));
-	sequence.session =
-		(struct session_id){be32toh(words[0]), be32toh(words[1]),
-				    (uint64_t)be32toh(words[2]) << 32 | be32toh(words[3])};
-	asked->session = sequence.session.number;
-	asked->sequence = sequence.sequence = be32toh(words[SEQUENCE]);
-	asked->slot = sequence.slot = be32toh(words[SLOT]);
-	asked->highest = be32toh(words[HIGHEST_SLOT]);
-	sequence.keep = words[KEEP] != 0;
-	status = admit(compound->call, NFS4_OK);
-	status = status ?: clients_sequence(compound->call, &compound->whole, &sequence);
-	compound->kept = sequence.kept;
-	compound->kept_length = sequence.kept_length;
-	compound->response_max = sequence.response_max;
-	words[HIGHEST_SLOT] = htobe32(sequence.slots - 1);
-	words[TARGET] = htobe32(sequence.target - 1);
-	xdr_put_fixed(compound->out, words, sizeof(words)); /* nothing was lost or revoked */
+	get_words(call->in, &asked->session.instance, SESSION_WORDS + 4);
+	status = admit(call, NFS4_OK) ?: clients_sequence(call, &slots, &target);
+	put_words(call->out,
+		  (uint32_t[]){id->instance, id->index, id->high, id->number, asked->sequence,
+			       asked->slot, slots - 1, target - 1, 0 /* nothing was lost */},
+		  9);
 	return status;
 }
 
-static uint32_t do_reclaim_complete(struct compound *compound, struct arguments *asked)
+static uint32_t do_reclaim_complete(struct nfs_call *call, struct arguments *asked)
 {
-	xdr_get_u32(compound->in); /* of one file system? */
-	return admit(compound->call, NFS4_OK) ?: clients_reclaim_complete(compound->call);
+	xdr_get_u32(call->in); /* of one file system? */
+	return admit(call, NFS4_OK) ?: clients_reclaim_complete(call);
 }
 
 /* --- file handles and names --- */
 
-static uint32_t do_put_root(struct compound *compound, struct arguments *asked)
+static uint32_t do_put_root(struct nfs_call *call, struct arguments *asked)
 {
-	compound->file = 0;
+	call->compound->file = 0;
 	return NFS4_OK;
 }
 
-static uint32_t do_put_handle(struct compound *compound, struct arguments *asked)
+static uint32_t do_put_handle(struct nfs_call *call, struct arguments *asked)
 {
-	uint32_t status = admit(compound->call, get_handle(compound->in, &asked->file));
+	uint32_t status = admit(call, get_handle(call->in, &asked->file));
 
 	if (!status)
-		compound->file = asked->file;
+		call->compound->file = asked->file;
 	return status;
 }
 
-static uint32_t do_save_handle(struct compound *compound, struct arguments *asked)
+static uint32_t do_save_handle(struct nfs_call *call, struct arguments *asked)
 {
-	compound->saved = compound->file;
+	call->compound->saved = call->compound->file;
 	return NFS4_OK;
 }
 
-static uint32_t do_get_handle(struct compound *compound, struct arguments *asked)
+static uint32_t do_get_handle(struct nfs_call *call, struct arguments *asked)
 {
-	files_put_handle(compound->out, compound->file);
+	files_put_handle(call->out, call->compound->file);
 	return NFS4_OK;
 }
 
-static uint32_t do_lookup(struct compound *compound, struct arguments *asked)
+static uint32_t do_lookup(struct nfs_call *call, struct arguments *asked)
 {
-	uint32_t status = admit(compound->call, get_name(compound->in, &asked->name));
+	uint32_t status = admit(call, get_name(call->in, &asked->name));
 
-	return status ?: files_lookup(compound->file, asked->name, &compound->file);
+	return status ?: files_lookup(call->compound->file, asked->name, &call->compound->file);
 }
 
 /* It takes the current file handle away (18.29.3). */
-static uint32_t put_flavors(struct compound *compound)
+static uint32_t put_flavors(struct nfs_call *call)
 {
-	const struct limits *limits = compound->call->limits;
+	const struct limits *limits = call->limits;
 
 	if (!limits->flavors)
-		return NFS4ERR_NOTSUPP;
-	compound->file = NO_FILE;
-	xdr_put_fixed(compound->out, limits->flavors, limits->flavors_length);
+		return STATUS_NOTSUPP;
+	call->compound->file = NO_FILE;
+	xdr_put_fixed(call->out, limits->flavors, limits->flavors_length);
 	return NFS4_OK;
 }
 
-static uint32_t do_security(struct compound *compound, struct arguments *asked)
+static uint32_t do_security(struct nfs_call *call, struct arguments *asked)
 {
-	uint32_t status = do_lookup(compound, asked);
+	uint32_t status = do_lookup(call, asked);
 
-	return status ?: put_flavors(compound);
+	return status ?: put_flavors(call);
 }
 
-static uint32_t do_security_no_name(struct compound *compound, struct arguments *asked)
+static uint32_t do_security_no_name(struct nfs_call *call, struct arguments *asked)
 {
-	uint32_t above = xdr_get_u32(compound->in);
+	uint32_t above = xdr_get_u32(call->in);
 
-	return admit(compound->call, above ? NFS4ERR_NOTSUPP : NFS4_OK) ?: put_flavors(compound);
+	return admit(call, above ? STATUS_NOTSUPP : NFS4_OK) ?: put_flavors(call);
 }
 
 /* Of a directory: what it was before and after, which nobody is told. */
@@ -335,70 +284,74 @@ static void put_change(struct xdr_out *out)
 }
 
 /* Which attributes were set. */
-static void put_set(const struct compound *compound, uint64_t set)
+static void put_set(const struct nfs_call *call, uint64_t set)
 {
-	attributes_put_set(compound->out, compound->call->limits->terse ? 0 : set);
+	attributes_put_set(call->out, call->limits->terse ? 0 : set);
 }
 
-static uint32_t do_create(struct compound *compound, struct arguments *asked)
+static uint32_t do_create(struct nfs_call *call, struct arguments *asked)
 {
-	enum file_type type = (enum file_type)xdr_get_u32(compound->in);
+	enum file_type type = (enum file_type)xdr_get_u32(call->in);
 	uint32_t status =
 		type == FILE_DIRECTORY || type == FILE_SYMLINK ? NFS4_OK : NFS4ERR_BADTYPE;
 	struct name target;
 	uint64_t set = 0, size;
 
 	if (type == FILE_SYMLINK)
-		get_name(compound->in, &target);
-	status = status ?: get_name(compound->in, &asked->name);
-	status = admit(compound->call, status ?: attributes_get(compound->in, &set, &size));
-	put_change(compound->out);
-	put_set(compound, set);
-	return status ?: files_make(compound->file, asked->name, type, true, &compound->file);
+		get_name(call->in, &target);
+	status = status ?: get_name(call->in, &asked->name);
+	status = admit(call, status ?: attributes_get(call->in, &set, &size));
+	put_change(call->out);
+	put_set(call, set);
+	return status
+		       ?: files_make(call->compound->file, asked->name, type, true,
+				     &call->compound->file);
 }
 
-static uint32_t do_remove(struct compound *compound, struct arguments *asked)
+static uint32_t do_remove(struct nfs_call *call, struct arguments *asked)
 {
-	uint32_t status = admit(compound->call, get_name(compound->in, &asked->name));
+	uint32_t status = admit(call, get_name(call->in, &asked->name));
 
-	put_change(compound->out);
-	return status ?: files_remove(compound->file, asked->name);
+	put_change(call->out);
+	return status ?: files_remove(call->compound->file, asked->name);
 }
 
-static uint32_t do_rename(struct compound *compound, struct arguments *asked)
+static uint32_t do_rename(struct nfs_call *call, struct arguments *asked)
 {
 	struct name other;
-	uint32_t status = get_name(compound->in, &asked->name);
+	uint32_t status = get_name(call->in, &asked->name);
 
-	status = admit(compound->call, status ?: get_name(compound->in, &other));
-	put_change(compound->out);
-	put_change(compound->out);
-	return status ?: files_rename(compound->saved, asked->name, compound->file, other);
+	status = admit(call, status ?: get_name(call->in, &other));
+	put_change(call->out);
+	put_change(call->out);
+	return status
+		       ?: files_rename(call->compound->saved, asked->name, call->compound->file,
+				       other);
 }
 
-static uint32_t do_link(struct compound *compound, struct arguments *asked)
+static uint32_t do_link(struct nfs_call *call, struct arguments *asked)
 {
-	uint32_t status = admit(compound->call, get_name(compound->in, &asked->name));
+	uint32_t status = admit(call, get_name(call->in, &asked->name));
 
-	put_change(compound->out);
-	return status ?: files_link(compound->saved, compound->file, asked->name);
+	put_change(call->out);
+	return status ?: files_link(call->compound->saved, call->compound->file, asked->name);
 }
 
 /* A page of names, without attributes. */
-static uint32_t do_readdir(struct compound *compound, struct arguments *asked)
+static uint32_t do_readdir(struct nfs_call *call, struct arguments *asked)
 {
-	struct xdr_out *out = compound->out;
-	struct name_page page = get_page(compound->in, asked);
+	struct xdr_out *out = call->out;
+	struct name_page page = get_page(call->in, asked);
 	uint32_t status;
 
-	xdr_get_u32(compound->in); /* how many bytes of names and cookies */
-	asked->count = xdr_get_u32(compound->in);
-	asked->wanted = get_attributes(compound->in);
-	status = admit(compound->call, NFS4_OK);
+	xdr_get_u32(call->in); /* how many bytes of names and cookies */
+	asked->count = xdr_get_u32(call->in);
+	asked->wanted = get_attributes(call->in);
+	status = admit(call, NFS4_OK);
 	status = status ?: list_page(asked, &page);
 	if (status)
 		return status;
-	if (compound->response_max && asked->count > compound->response_max)
+	if (call->compound->response_max && asked->count > call->compound->response_max)
 		return NFS4ERR_REP_TOO_BIG; /* a page may be as long as that */
 	xdr_put_u64(out, page.verifier);
 	for (uint32_t i = 0; i < page.count; i++) {
@@ -415,52 +368,51 @@ static uint32_t do_readdir(struct compound *compound, struct arguments *asked)
 
 /* --- attributes --- */
 
-static uint32_t do_access(struct compound *compound, struct arguments *asked)
+static uint32_t do_access(struct nfs_call *call, struct arguments *asked)
 {
-	uint32_t rights = xdr_get_u32(compound->in), status = admit(compound->call, NFS4_OK);
+	uint32_t rights = xdr_get_u32(call->in), status = admit(call, NFS4_OK);
 
-	xdr_put_u32(compound->out, rights); /* can be told */
-	xdr_put_u32(compound->out, rights); /* is granted */
+	xdr_put_u32(call->out, rights); /* can be told */
+	xdr_put_u32(call->out, rights); /* is granted */
 	return status;
 }
 
-static uint32_t do_get_attributes(struct compound *compound, struct arguments *asked)
+static uint32_t do_get_attributes(struct nfs_call *call, struct arguments *asked)
 {
 	uint32_t status;
 
-	asked->wanted = get_attributes(compound->in);
-	status = admit(compound->call, NFS4_OK);
+	asked->wanted = get_attributes(call->in);
+	status = admit(call, NFS4_OK);
 	if (!status)
-		attributes_put(compound->call, compound->file, asked->wanted);
+		attributes_put(call, call->compound->file, asked->wanted);
 	return status;
 }
 
-static uint32_t do_set_attributes(struct compound *compound, struct arguments *asked)
+static uint32_t do_set_attributes(struct nfs_call *call, struct arguments *asked)
 {
 	uint32_t status;
 	uint64_t set, size;
 
-	xdr_skip(compound->in, NFS4_STATEID);
-	status = admit(compound->call, attributes_get(compound->in, &set, &size));
+	xdr_skip(call->in, NFS4_STATEID);
+	status = admit(call, attributes_get(call->in, &set, &size));
 	if (!status && set & attribute(NFS4_ATTR_SIZE))
-		files_set_size(compound->file, size);
-	put_set(compound, set);
+		files_set_size(call->compound->file, size);
+	put_set(call, set);
 	return status;
 }
 
 /* --- opens --- */
 
 /* Of sequence 1 and zeros: the current one (16.2.3.1.2). */
-static struct stateid get_stateid(const struct compound *compound)
+static const struct stateid *get_stateid(struct nfs_call *call)
 {
-	struct arguments *asked = compound->call->asked;
-	const uint32_t *words = asked->stateid.words;
+	const uint32_t *words = call->asked->stateid.words;
 
-	get_words(compound->in, asked->stateid.words, 4);
-	if (words[0] == 1 && !words[1] && !words[2] && !words[3] && compound->stateid.words[0] &&
-	    !compound->call->limits->closes_apart)
-		return compound->stateid;
-	return asked->stateid;
+	get_words(call->in, call->asked->stateid.words, 4);
+	if (words[0] == 1 && !words[1] && !words[2] && !words[3] &&
+	    call->compound->stateid.words[0] && !call->limits->closes_apart)
+		return &call->compound->stateid;
+	return &call->asked->stateid;
 }
 
 static void put_stateid(struct xdr_out *out, const struct stateid *stateid)
@@ -495,16 +447,16 @@ static uint32_t get_claim(struct xdr_in *in, struct arguments *asked)
 	case NFS4_CLAIM_NULL: return get_name(in, &asked->name);
 	case NFS4_CLAIM_PREVIOUS: xdr_get_u32(in); return NFS4_OK; /* delegation */
 	case NFS4_CLAIM_FH: return NFS4_OK;
-	default: return NFS4ERR_NOTSUPP;
+	default: return STATUS_NOTSUPP;
 	}
 }
 
 /* The file that is open is then the current one. */
-static uint32_t open_claimed(struct compound *compound, const struct arguments *asked,
+static uint32_t open_claimed(struct nfs_call *call, const struct arguments *asked,
 			     const struct how *how)
 {
-	uint64_t *file = &compound->file;
-	uint32_t status = clients_may_open(compound->call, (enum nfs4_claim)asked->claim);
+	uint64_t *file = &call->compound->file;
+	uint32_t status = clients_may_open(call, (enum nfs4_claim)asked->claim);
 
 	if (status || asked->claim != NFS4_CLAIM_NULL)
 		return status;
@@ -516,17 +468,17 @@ static uint32_t open_claimed(struct compound *compound, const struct arguments *
 	return status;
 }
 
-static void put_delegation(const struct compound *compound)
+static void put_delegation(struct nfs_call *call)
 {
 	enum { RECALLED_TYPE_FLAG_MASK = 4 };
-	struct xdr_out *out = compound->out;
+	struct xdr_out *out = call->out;
 	struct stateid stateid;
 
-	if (!compound->call->clients->terms->delegates) {
+	if (!call->clients->terms->delegates) {
 		xdr_put_u32(out, OPEN_DELEGATE_NONE);
 		return;
 	}
-	stateid = clients_delegate(compound->call, compound->file);
+	stateid = clients_delegate(call, call->compound->file);
 	xdr_put_u32(out, OPEN_DELEGATE_READ);
 	put_stateid(out, &stateid);
 	for (int i = 0; i < RECALLED_TYPE_FLAG_MASK; i++)
@@ -534,11 +486,11 @@ static void put_delegation(const struct compound *compound)
 	xdr_put_opaque(out, "", 0); /* nobody may do more without asking */
 }
 
-static uint32_t do_open(struct compound *compound, struct arguments *asked)
+static uint32_t do_open(struct nfs_call *call, struct arguments *asked)
 {
 	enum { DENY_CLIENT = 4 + 8, ACCESS = 3 }; /* its other bits: which delegation is wished */
-	struct xdr_in *in = compound->in;
-	struct xdr_out *out = compound->out;
+	struct xdr_in *in = call->in;
+	struct xdr_out *out = call->out;
 	struct xdr_in owner;
 	uint32_t access, status;
 	struct how how;
@@ -550,52 +502,51 @@ static uint32_t do_open(struct compound *compound, struct arguments *asked)
 	xdr_skip(in, xdr_get_u32(in));
 	owner.end = in->at;
 	status = get_how(in, &how);
-	status = admit(compound->call, status ?: get_claim(in, asked));
-	status = status ?: open_claimed(compound, asked, &how);
+	status = admit(call, status ?: get_claim(in, asked));
+	status = status ?: open_claimed(call, asked, &how);
 	if (status)
 		return status;
-	if (files_attributes(compound->file).type == FILE_DIRECTORY)
+	if (files_attributes(call->compound->file).type == FILE_DIRECTORY)
 		return NFS4ERR_ISDIR;
-	compound->stateid = clients_open(compound->call, compound->file, access, owner);
-	put_stateid(out, &compound->stateid);
+	call->compound->stateid = clients_open(call, call->compound->file, access, owner);
+	put_stateid(out, &call->compound->stateid);
 	put_change(out);
 	xdr_put_u32(out, 0); /* flags: need not be confirmed */
-	put_set(compound, how.set);
-	put_delegation(compound);
+	put_set(call, how.set);
+	put_delegation(call);
 	return NFS4_OK;
 }
 
-static uint32_t do_return_delegation(struct compound *compound, struct arguments *asked)
+static uint32_t do_return_delegation(struct nfs_call *call, struct arguments *asked)
 {
-	struct stateid stateid = get_stateid(compound);
-	uint32_t status = admit(compound->call, NFS4_OK);
+	const struct stateid *stateid = get_stateid(call);
+	uint32_t status = admit(call, NFS4_OK);
 
-	return status ?: clients_close(compound->call, compound->file, &stateid);
+	return status ?: clients_close(call, call->compound->file, stateid);
 }
 
 /* Its stateid is of no more use: the RFC's value for that. */
-static uint32_t do_close(struct compound *compound, struct arguments *asked)
+static uint32_t do_close(struct nfs_call *call, struct arguments *asked)
 {
 	const struct stateid closed = {{UINT32_MAX}};
 	uint32_t status;
 
-	xdr_get_u32(compound->in); /* sequence */
-	status = do_return_delegation(compound, asked);
-	put_stateid(compound->out, &closed);
+	xdr_get_u32(call->in); /* sequence */
+	status = do_return_delegation(call, asked);
+	put_stateid(call->out, &closed);
 	return status;
 }
 
 /* --- data --- */
 
-static uint32_t do_read(struct compound *compound, struct arguments *asked)
+static uint32_t do_read(struct nfs_call *call, struct arguments *asked)
 {
-	struct nfs_call *call = compound->call;
-	struct stateid stateid = get_stateid(compound);
+	const struct stateid *stateid = get_stateid(call);
 	struct transfer read = get_range(call->in, asked);
 	uint32_t status = admit(call, NFS4_OK);
 
-	status = status ?: clients_use(call, compound->file, &stateid);
-	status = status ?: files_read(call->front, compound->file, &read);
+	status = status ?: clients_use(call, call->compound->file, stateid);
+	status = status ?: files_read(call->front, call->compound->file, &read);
 	if (status)
 		return status;
 	put_words(call->out, (uint32_t[]){read.end, read.length}, 2);
@@ -604,10 +555,9 @@ static uint32_t do_read(struct compound *compound, struct arguments *asked)
 	return NFS4_OK;
 }
 
-static uint32_t do_write(struct compound *compound, struct arguments *asked)
+static uint32_t do_write(struct nfs_call *call, struct arguments *asked)
 {
-	struct nfs_call *call = compound->call;
-	struct stateid stateid = get_stateid(compound);
+	const struct stateid *stateid = get_stateid(call);
 	struct transfer write;
 	uint32_t words[4], status;
 
@@ -615,21 +565,20 @@ static uint32_t do_write(struct compound *compound, struct arguments *asked)
 	write.offset = asked->offset = (uint64_t)words[0] << 32 | words[1];
 	write.stable = asked->stable = words[2];
 	write.length = asked->count = words[3];
-	status = admit(call, write.length > call->limits->write_max ? NFS4ERR_INVAL : NFS4_OK);
-	status = status ?: clients_use(call, compound->file, &stateid);
-	status = status ?: files_write(call->front, compound->file, &write);
+	status = admit(call, write.length > call->limits->write_max ? STATUS_INVAL : NFS4_OK);
+	status = status ?: clients_use(call, call->compound->file, stateid);
+	status = status ?: files_write(call->front, call->compound->file, &write);
 	put_words(call->out, (uint32_t[]){write.length, write.stable}, 2);
 	xdr_put_fixed(call->out, &write.verifier, sizeof(write.verifier));
 	return status;
 }
 
-static uint32_t do_commit(struct compound *compound, struct arguments *asked)
+static uint32_t do_commit(struct nfs_call *call, struct arguments *asked)
 {
-	struct nfs_call *call = compound->call;
 	struct transfer commit = get_range(call->in, asked);
 	uint32_t status = admit(call, NFS4_OK);
 
-	status = status ?: files_commit(call->front, compound->file, &commit);
+	status = status ?: files_commit(call->front, call->compound->file, &commit);
 	xdr_put_fixed(call->out, &commit.verifier, sizeof(commit.verifier));
 	return status;
 }
@@ -646,7 +595,7 @@ enum rules {
 };
 
 static const struct {
-	uint32_t (*serve)(struct compound *compound, struct arguments *asked); /* NULL: it is not */
+	uint32_t (*serve)(struct nfs_call *call, struct arguments *asked); /* NULL: it is not */
 	uint8_t rules;
 } operations[NFS4_LAST + 1] = {
 	[NFS4_ACCESS] = {do_access, OF_FILE},
@@ -680,7 +629,7 @@ static const struct {
 };
 
 /* Whether the operation may be where it is: number `index` of `count`. */
-static uint32_t check(const struct compound *compound, uint32_t operation, uint32_t index,
+static uint32_t check(const struct nfs_call *call, uint32_t operation, uint32_t index,
 		      uint32_t count)
 {
 	uint8_t rule = operations[operation].rules;
@@ -688,59 +637,59 @@ static uint32_t check(const struct compound *compound, uint32_t operation, uint3
 	if (!index && !(rule & FIRST))
 		return NFS4ERR_OP_NOT_IN_SESSION;
 	if (!operations[operation].serve)
-		return NFS4ERR_NOTSUPP;
+		return STATUS_NOTSUPP;
 	if (index && operation == NFS4_SEQUENCE)
 		return NFS4ERR_SEQUENCE_POS;
 	if (index ? rule & ALONE : operation != NFS4_SEQUENCE && count > 1)
 		return NFS4ERR_NOT_ONLY_OP;
-	if (rule & OF_FILE && compound->file == NO_FILE)
+	if (rule & OF_FILE && call->compound->file == NO_FILE)
 		return NFS4ERR_NOFILEHANDLE;
-	if (rule & OF_SAVED && compound->saved == NO_FILE)
+	if (rule & OF_SAVED && call->compound->saved == NO_FILE)
 		return NFS4ERR_NOFILEHANDLE;
-	return rule & WITH_DATA && index + 1 < count ? NFS4ERR_NOTSUPP : NFS4_OK;
+	return rule & WITH_DATA && index + 1 < count ? STATUS_NOTSUPP : NFS4_OK;
 }
 
-static uint32_t check_size(const struct compound *compound)
+static uint32_t check_size(const struct nfs_call *call)
 {
-	const struct nfs_call *call = compound->call;
-	ptrdiff_t length =
-		call->reply_header + (call->out->at - compound->begin) + call->data_length;
+	const struct compound *compound = call->compound;
+	size_t length = call->reply_header + (size_t)(call->out->at - compound->results);
 
+	length += call->data_length;
 	return compound->response_max && length > compound->response_max ? NFS4ERR_REP_TOO_BIG
 									 : NFS4_OK;
 }
 
 /* Reads the operation number `index` of `count`, and writes its result. */
-static uint32_t answer_operation(struct compound *compound, uint32_t index, uint32_t count)
+static uint32_t answer_operation(struct nfs_call *call, uint32_t index, uint32_t count)
 {
-	struct arguments *asked = compound->call->asked;
-	struct xdr_out *out = compound->out, begin = *out;
-	uint32_t operation = xdr_get_u32(compound->in);
+	struct arguments *asked = call->asked;
+	struct xdr_out *out = call->out, begin = *out;
+	uint32_t operation = xdr_get_u32(call->in);
 	bool legal = operation >= NFS4_FIRST && operation <= NFS4_LAST;
 	uint32_t status;
 
 	memset(asked, 0, ARGUMENTS_EACH);
 	asked->number = operation;
-	asked->file = compound->file;
+	asked->file = call->compound->file;
 	put_words(out, (uint32_t[]){operation, NFS4_OK}, 2);
 	if (out->end - out->at < RESULT_MAX)
 		status = NFS4ERR_REP_TOO_BIG;
 	else
-		status = legal ? check(compound, operation, index, count) : NFS4ERR_OP_ILLEGAL;
+		status = legal ? check(call, operation, index, count) : NFS4ERR_OP_ILLEGAL;
 	if (!status && operations[operation].rules & BARE)
-		status = admit(compound->call, NFS4_OK);
-	status = status ?: operations[operation].serve(compound, asked);
-	if (compound->in->bad)
+		status = admit(call, NFS4_OK);
+	status = status ?: operations[operation].serve(call, asked);
+	if (call->in->bad)
 		return status;
-	status = status ?: check_size(compound);
+	status = status ?: check_size(call);
 	if (status) {
 		*out = begin;
-		compound->call->data_length = 0;
+		call->data_length = 0;
 		put_words(out, (uint32_t[]){legal ? operation : NFS4_ILLEGAL, status}, 2);
 		if (operation == NFS4_SETATTR)
 			attributes_put_set(out, 0); /* nothing was set */
 	}
-	return front_end(compound->call, status);
+	return front_end(call, status);
 }
 
 /* --- the whole --- */
@@ -767,8 +716,8 @@ static bool is_write(struct xdr_in in)
 	return !in.bad;
 }
 
-/* The same one. */
-static void copy_tag(struct xdr_in *in, struct xdr_out *out)
+/* A status, and the same tag. */
+static void begin_results(struct xdr_in *in, struct xdr_out *out)
 {
 	uint32_t length = xdr_get_u32(in);
 	const uint8_t *tag = in->at;
@@ -776,31 +725,26 @@ static void copy_tag(struct xdr_in *in, struct xdr_out *out)
 	if (length > TAG_MAX)
 		in->bad = true;
 	xdr_skip(in, length);
-	if (!in->bad)
-		xdr_put_opaque(out, tag, length);
+	if (in->bad)
+		return;
+	put_words(out, (uint32_t[]){NFS4_OK, length}, 2);
+	xdr_put_fixed(out, tag, length);
 }
 
 void serve_nfs4(struct nfs_call *call, bool whole)
 {
 	struct xdr_in *in = call->in;
-	struct xdr_out *out = call->out;
-	struct compound compound = {.call = call,
-				    .in = in,
-				    .out = out,
-				    .whole = *in,
-				    .begin = out->at,
-				    .file = NO_FILE,
-				    .saved = NO_FILE};
-	struct xdr_out status_at = *out, count_at;
-	uint32_t status = NFS4_OK;
-	uint32_t words[2], minor, count, i = 0;
+	struct xdr_out *out = call->out, status_at = *out, count_at;
+	struct compound compound = {
+		.whole = *in, .results = out->at, .file = NO_FILE, .saved = NO_FILE};
+	uint32_t words[2], minor, count, status = NFS4_OK, i = 0;
 
 	if (!whole && !is_write(*in)) {
 		in->bad = true;
 		return;
 	}
-	xdr_put_u32(out, NFS4_OK);
-	copy_tag(in, out);
+	call->compound = &compound;
+	begin_results(in, out);
 	get_words(in, words, 2);
 	minor = words[0];
 	count = words[1];
@@ -810,10 +754,10 @@ void serve_nfs4(struct nfs_call *call, bool whole)
 		status = NFS4ERR_MINOR_VERS_MISMATCH;
 	while (i < count && (!status || (i > 1 && call->limits->goes_on)) && !in->bad &&
 	       !compound.kept)
-		status = answer_operation(&compound, i++, count);
+		status = answer_operation(call, i++, count);
 	if (compound.kept) {
 		*out = status_at;
-		xdr_put_fixed(out, compound.kept, compound.kept_length);
+		xdr_put_fixed(out, compound.kept->results, compound.kept->length);
 		return;
 	}
 	xdr_put_u32(&status_at, status);

@@ -266,7 +266,7 @@ class Core:
             stable=Stable(told.stable),
             wanted=frozenset(bit for bit in range(64) if told.wanted >> bit & 1),
             claim=Claim(told.claim) if operation is Nfs4.OPEN else None,
-            session=told.session,
+            session=told.session.number,
             sequence=told.sequence,
             slot=told.slot,
         )

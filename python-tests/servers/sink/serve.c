@@ -187,7 +187,7 @@ uint32_t files_list(uint64_t directory, uint64_t first, struct name_page *page)
 
 uint32_t files_read(struct front *front, uint64_t file, struct transfer *read)
 {
-	uint64_t size = files_attributes(file).size;
+	uint64_t size = files[file].size;
 	uint64_t rest = read->offset < size ? size - read->offset : 0;
 	uint32_t most = min_of(read->length, front->limits.read_max);
 
