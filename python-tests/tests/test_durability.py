@@ -52,7 +52,7 @@ def test_how_writes_ask(ran: Outcome) -> None:
     stable = ran.case.expected
     undisturbed(ran.result)
     assert [call.stable for call in ran.calls(Nfs.WRITE)] == [stable] * BLOCKS
-    assert len(ran.calls(Nfs.COMMIT)) == (stable is Stable.UNSTABLE)
+    assert len(ran.calls(Nfs.COMMIT)) == (stable == Stable.UNSTABLE)
     assert len(ran.server.durable("f")) == 64 * KIB
 
 

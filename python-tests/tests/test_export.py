@@ -228,7 +228,7 @@ def test_a_removal_ends_at_another_file_system(version: int, more: int) -> None:
     with ScriptedServer() as server:
         for name in ("run/0/file", "run/a/other/file", "run/z"):
             server.create(name, b"12")
-        server.export.files.find("run/a/other").fsid += more
+        server.export.find("run/a/other").fsid += more
         url = server.url(version=version)
         export.make(url, "run/mark")
         with pytest.raises(HarnessError, match='go into "run/a/other": another file system'):

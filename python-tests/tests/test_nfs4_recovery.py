@@ -152,7 +152,7 @@ def test_a_restarted_server_may_give_the_client_id_again(job: Run) -> None:
     restarts = on(Nfs4.WRITE, Answer(do=ScriptedServer.restart), nth=10)
     ran = job(restarts, version=4, terms=terms, stable="file_sync", verify="crc32c")
     opens = [call for call in ran.calls(Nfs4.OPEN) if not call.status]
-    again = [call.claim for call in opens if call.claim is not Claim.NULL]
+    again = [call.claim for call in opens if call.claim != Claim.NULL]
     assert again == [Claim.PREVIOUS]
     assert [call.status for call in ran.calls(Nfs4.DELEGRETURN)] == [0] * len(opens)
     assert Status4.SEQ_MISORDERED not in {call.status for call in ran.calls(Nfs4.CREATE_SESSION)}
@@ -205,7 +205,7 @@ def _refuse(procedure: Procedure, status: Status4) -> Hook:
 _REFUSED: dict[str, Hook] = {
     # Nothing is told of its path, which may be right.
     "/export: cannot find the export: the server does not answer\n": on(Nfs4.LOOKUP, NEVER),
-    "the NFS server running there": on(Nfs4.EXCHANGE_ID, Answer(raw=b"HTTP/1.1 400 ")),
+    "the NFS server running there": on(Nfs4.EXCHANGE_ID, Answer(sent=lambda _: b"HTTP/1.1 400 ")),
     "CREATE_SESSION: NFS4ERR_STALE_CLIENTID": on(Nfs4.EXCHANGE_ID, _ID_ZERO),
     "no room for another session: end other clients, or use a lower nconnect": _refuse(
         Nfs4.CREATE_SESSION, Status4.NOSPC),

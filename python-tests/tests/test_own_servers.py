@@ -12,6 +12,7 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,6 +48,7 @@ _SECONDS = 60.0
 
 _BOTH = 3  # share access, to read and to write
 _CREATE = (1, 0, 0, 0)  # UNCHECKED, without attributes
+_OTHER = 7  # a claim or stable_how that is none
 
 
 def op(operation: Nfs4, *arguments: int | bytes) -> bytes:
@@ -85,7 +87,7 @@ class File(NamedTuple):
     def read(self, offset: int, count: int) -> list[bytes]:
         return self.to(Nfs4.READ, Fixed(self.stateid), Hyper(offset), count)
 
-    def write(self, offset: int, data: bytes, stable: Stable = Stable.UNSTABLE) -> list[bytes]:
+    def write(self, offset: int, data: bytes, stable: int = Stable.UNSTABLE) -> list[bytes]:
         return self.to(Nfs4.WRITE, Fixed(self.stateid), Hyper(offset), stable, data)
 
     def commit(self) -> list[bytes]:
@@ -288,7 +290,7 @@ def test_arguments_of_which_some_are_left_are_garbage(server: ScriptedServer) ->
     """And the next call is answered (RFC 5531, 9)."""
     with RpcClient("127.0.0.1", server.nfs_port, NFS, 3) as rpc:
         with pytest.raises(RpcError, match="accept status 4"):
-            rpc.call(1, xdr(server.export.files.root.handle, 7))
+            rpc.call(1, xdr(server.export.root.handle, 7))
         rpc.call(0)
 
 
@@ -318,7 +320,9 @@ def test_v41_refuses(client41: Client41) -> None:
     assert client41.ask(xdr(99)).status == Status4.OP_ILLEGAL
     assert client41.ask(op(Nfs4.GETFH)).status == Status4.NOFILEHANDLE
     assert client41.ask(*made_up.read(0, 1)).status == Status4.BAD_STATEID
-    assert client41.ask(*file.write(0, b"z")).status == Status4.OK
+    claims = (0, _BOTH, 0, Hyper(client41.client), b"o", 0, _OTHER)
+    assert client41.ask(op(Nfs4.PUTROOTFH), op(Nfs4.OPEN, *claims)).status == Status4.NOTSUPP
+    assert client41.ask(*file.write(0, b"z", _OTHER)).status == Status4.OK
     assert client41.ask(*file.close()).status == Status4.OK
     assert client41.ask(*file.write(0, b"z")).status == Status4.BAD_STATEID
     assert client41.compound(leave).status == Status4.CLIENTID_BUSY
@@ -342,13 +346,13 @@ def test_v41_restart(server: ScriptedServer, client41: Client41) -> None:
     assert (server.content("f"), server.durable("f")) == (b"kelost", b"kept")
     server.restart()
     assert server.content("f") == b"kept"
-    assert server.export.files.verifier != verifier
+    assert server.export.verifier != verifier
     client41.reconnect()
     assert client41.ask().status == Status4.BADSESSION
     assert client41.create_session(2).status == Status4.STALE_CLIENTID
     client41.begin(complete=False)
     assert client41.open().status == Status4.GRACE
-    assert reclaim(server.export.files.root.handle).status == Status4.ISDIR
+    assert reclaim(server.export.root.handle).status == Status4.ISDIR
     held = File(file.handle, reclaim(file.handle).of(Nfs4.OPEN)[:16])
     assert client41.ask(*held.write(0, b"x")).status == Status4.OK
     assert client41.ask(op(Nfs4.RECLAIM_COMPLETE, 0)).status == Status4.OK
@@ -408,7 +412,7 @@ def _null(server: ScriptedServer, expected: bytes) -> None:
 def test_fragments() -> None:
     parts = ((0, 20), (20, 20), (20, 23), (23, 24))
     fragments = (mark(end - at, last=end == 24) + _REPLY[at:end] for at, end in parts)
-    with ScriptedServer(on(Nfs.NULL, Answer(fragments=(20, 0, 3)))) as server:
+    with ScriptedServer(on(Nfs.NULL, Answer(sent=partial(record, fragments=(20, 0, 3))))) as server:
         _null(server, b"".join(fragments))
 
 

@@ -178,6 +178,7 @@ _NO_NFS4 = "the server offers NFS versions 3 to 3, not 4 (PROG_MISMATCH): versio
 _NO_MINOR = "NFS4ERR_MINOR_VERS_MISMATCH: the server does not serve this minor version: version= "
 _DENIED = Answer(act=False, rpc=denied(AuthStat.TOOWEAK))
 _TOO_WEAK = "/export: EXCHANGE_ID: the server denied the credentials (AUTH_TOOWEAK)"
+_TWO_GIB = Answer(sent=lambda _: mark(2**31 - 1) + bytes(4096))
 _NO_VERSION, _NO_PROGRAM = (
     Answer(rpc=accepted(stat)) for stat in (AcceptStat.PROG_MISMATCH, AcceptStat.PROG_UNAVAIL)
 )
@@ -210,7 +211,7 @@ def _tells(
         "no NFSv3": _tells(Nfs.FSINFO, _NO_VERSION, "mount: the server offers NFS versions"),
         "no MOUNT": _tells(Mount.NULL, _NO_PROGRAM, "no MOUNT, on this port", "version=4.1"),
         "MNT: another RPC": _tells(Mount.MNT, Answer(rpc=rpc_mismatch(3, 4)), "cannot mount"),
-        "MNT: 2 GiB": _tells(Mount.MNT, Answer(raw=mark(2**31 - 1) + bytes(4096)), "cannot mount"),
+        "MNT: 2 GiB": _tells(Mount.MNT, _TWO_GIB, "cannot mount"),
         "LOOKUP: not for you": _tells(Nfs.LOOKUP, Status.ACCES, "_ACCES: ", "xprtsec=tls"),
         "no NFSv4": _tells(Nfs4.EXCHANGE_ID, SOUND, _NO_NFS4, minors=()),
         "no NFSv4.1": _tells(Nfs4.EXCHANGE_ID, SOUND, _NO_MINOR, minors=(2,)),

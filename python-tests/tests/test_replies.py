@@ -5,6 +5,8 @@ What needs no socket and nothing of fio is a scenario: test_scenarios*.py.
 """
 
 import errno
+from collections.abc import Sequence
+from functools import partial
 
 import pytest
 from engine_helpers import Place, done, eventually, job_of, refused, said, sections, stderr_of
@@ -33,6 +35,7 @@ from servers.scripted import (
     Hook,
     Nfs,
     Nfs4,
+    Procedure,
     ScriptedServer,
     Stable,
     Status,
@@ -53,11 +56,10 @@ pytestmark = pytest.mark.sanitized
 _MIXTURE: Options = {
     "bsrange": "512-64k", "bs_unaligned": 1, "size": "256k", "iodepth": 16, "verify": "crc32c",
 }  # fmt: skip
+_UNKNOWN = mark(4, last=False) + bytes(4) + mark(0, last=False) + mark(70000) + bytes(70000)
 _STALE: dict[str, Answer] = {
-    "less than a number": Answer(before=mark(5) + b"12345"),
-    "an unknown number in fragments": Answer(
-        before=mark(4, last=False) + bytes(4) + mark(0, last=False) + mark(70000) + bytes(70000)
-    ),
+    "less than a number": Answer(sent=lambda reply: mark(5) + b"12345" + record(reply)),
+    "an unknown number in fragments": Answer(sent=lambda reply: _UNKNOWN + record(reply)),
 }
 
 
@@ -91,9 +93,10 @@ def test_a_call_waits_for_others_while_a_reply_comes_in(job: Run) -> None:
         if call.nth < depth:
             return Answer(reply=False)
         if call.nth > depth:
-            return Answer(delay=0.001, before=b"".join(replies[pieces:depth]))
-        raw = b"".join(replies[:pieces])
-        return Answer(raw=raw, chunk=len(replies[0]) + 1000, pause=pause)
+            between = b"".join(replies[pieces:depth])
+            return Answer(delay=0.001, sent=lambda reply: between + record(reply))
+        chunk = len(replies[0]) + 1000
+        return Answer(sent=lambda _: b"".join(replies[:pieces]), chunk=chunk, pause=pause)
 
     files = {"f": bytes(48 * size)}
     ran = job(in_pieces, rw="read", bs=size, size=48 * size, iodepth=depth, files=files)
@@ -216,7 +219,7 @@ def test_a_reply_to_a_call_that_has_not_left(job: Run) -> None:
         guessed.append((call.xid + (depth - 2) * (2 * depth + 1)) % 2**32)
         results = xdr(0, 0, 0, MIB, Stable.FILE_SYNC, Hyper(0))
         reply = message(guessed[0], accepted(AcceptStat.SUCCESS, results))
-        return Answer(do=ScriptedServer.stop_reading, raw=record(reply))
+        return Answer(do=ScriptedServer.stop_reading, sent=lambda _: record(reply))
 
     def go_on(server: ScriptedServer, process: FioProcess) -> None:
         eventually(lambda: guessed and "messages are broken" in stderr_of(process))
@@ -246,12 +249,16 @@ def test_what_is_dropped_is_counted_and_told(export: Place) -> None:
 
 
 _LESS = xdr(Status.OK, 0, 64 * KIB, 0, 64 * KIB) + bytes(60 * KIB)
+_IN_FRAGMENTS = partial(record, fragments=(33_333, 1, MIB))
 # How READs are answered; the errno and words that the job ends with.
 _ANSWERS: dict[str, tuple[Hook, int, str]] = {
     "as usual": (on(Nfs.READ, Answer()), 0, ""),
-    "fragments that end in the data": (on(Nfs.READ, Answer(fragments=(33_333, 1, MIB))), 0, ""),
+    "fragments that end in the data": (on(Nfs.READ, Answer(sent=_IN_FRAGMENTS)), 0, ""),
     "short": (on(Nfs.READ, Answer(limit=40_000)), 0, ""),
-    "lost within the data": (on(Nfs.READ, Answer(cut=40 * KIB, end="close"), nth=3), 0, ""),
+    "lost within the data": (
+        on(Nfs.READ, Answer(sent=lambda reply: record(reply)[: 40 * KIB], end="close"), nth=3),
+        0, "",
+    ),
     "less than its count": (on(Nfs.READ, Answer(results=_LESS)), errno.EPROTO, "the protocol"),
     "an error": (on(Nfs.READ, Answer(status=Status.IO)), errno.EIO, "NFS3ERR_IO"),
     "end of file": (on(Nfs.READ, Answer(limit=0, eof=1)), errno.EIO, "beyond the end of file"),
@@ -289,20 +296,31 @@ def test_a_later_job_is_refused_before_its_file_is_laid_out(mounted: Place) -> N
 
 # --- hostile servers ---
 
-# What all READs and WRITEs but the first four are answered with; the errno and words to expect.
+
+def _odd(answer: Answer, procedures: Sequence[Procedure] = BOTH) -> Hook:
+    """Answer all READs and WRITEs so, but the first four."""
+    return on(procedures, answer, after=4)
+
+
+_MORE = 2**32 - 1
+_MUCH_READ = Answer(results=xdr(0, 0, _MORE, 0, bytes(2 * MIB)))
+_MUCH_WRITTEN = Answer(results=xdr(0, 0, 0, _MORE, Stable.UNSTABLE, Hyper(0)))
+# How they are answered; the errno and words to expect.
 # Which replies and records are none is in test_codec.py.
-_HOSTILE: dict[str, tuple[Answer, int, str]] = {
+_HOSTILE: dict[str, tuple[Sequence[Hook], int, str]] = {
     "half a result": (
-        Answer(results=xdr(0, 1) + bytes(40)), errno.EPROTO, "the reply is too short",
+        [_odd(Answer(results=xdr(0, 1) + bytes(40)))], errno.EPROTO, "the reply is too short",
     ),
     "a status, and nonsense": (
-        Answer(results=xdr(Status.IO, 7)), errno.EIO, "and its reply contradicts itself",
+        [_odd(Answer(results=xdr(Status.IO, 7)))], errno.EIO, "and its reply contradicts itself",
     ),
     "much more than was asked": (
-        Answer(extra=2 * MIB, count=2**32 - 1), errno.EPROTO, "contradicts the call or itself",
+        [_odd(_MUCH_READ, [Nfs.READ]), _odd(_MUCH_WRITTEN, [Nfs.WRITE])],
+        errno.EPROTO, "contradicts the call or itself",
     ),
     "fragments without end": (
-        Answer(raw=mark(0, last=False) * 20000), errno.ETIMEDOUT, "no answer within",
+        [_odd(Answer(sent=lambda _: mark(0, last=False) * 20000))],
+        errno.ETIMEDOUT, "no answer within",
     ),
 }  # fmt: skip
 
@@ -310,13 +328,13 @@ _HOSTILE: dict[str, tuple[Answer, int, str]] = {
 @runs(
     {
         name: case(
-            on(BOTH, answer, after=4),
+            *hooks,
             arguments=sections(r={"rw": "read", "filename": "r"}, w={"filename": "w"}),
             **({"soft": 1, "timeo": 5, "retrans": 1} if error == errno.ETIMEDOUT else {}),
             error=error,
             says=words,
         )
-        for name, (answer, error, words) in _HOSTILE.items()
+        for name, (hooks, error, words) in _HOSTILE.items()
     }
 )
 def test_hostile_replies(ran: Outcome) -> None:

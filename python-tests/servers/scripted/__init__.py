@@ -30,12 +30,15 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Self
+from typing import Any, Self
+
+from xdrlib3 import Unpacker
 
 from servers.listening import Listener
 from servers.rpc import (
+    MOUNT,
+    NFS,
     AcceptStat,
     AuthStat,
     accepted,
@@ -47,19 +50,21 @@ from servers.rpc import (
     rpc_mismatch,
     xdr,
 )
-from servers.scripted.core import Ask, Core, Kept, Terms, UnheardError
-from servers.scripted.files import Directory, Export, File, as_directory, as_file
+from servers.scripted.core import Ask, Core, Kept, Terms
+from servers.scripted.files import DIRECTORY, REGULAR, Export
 from servers.scripted.protocol import (
-    Arguments,
+    MOUNT3,
+    NFS3,
+    NFS4,
+    SOUND,
+    Answer,
     Call,
     Claim,
-    Delivery,
     Mount,
     Nfs,
     Nfs4,
     NfsError,
     Procedure,
-    Results,
     RpcCall,
     Stable,
     Status,
@@ -109,20 +114,6 @@ _RECORD_MAX = 128 << 20
 # --- scripts ---
 
 
-@dataclass(frozen=True, kw_only=True)
-class Answer(Results, Delivery):
-    """How a call is answered. As it stands: as a sound server does.
-
-    NFSv4.1: COMPOUND and each operation have answers of their own. What they say of the message
-    and how it is sent is taken from the first that says something of it. Where an operation is
-    neither carried out nor answered, the compound is as if it had not come: its slot has not moved.
-    """
-
-    do: Callable[[ScriptedServer], object] | None = None  # to the server, before all else
-
-
-SOUND = Answer()
-
 # Gets a call and returns its Answer, or None for no opinion; the first Answer of all hooks wins.
 Hook = Callable[[Call], Answer | None]
 
@@ -157,9 +148,6 @@ def reserved_ports_only(call: Call) -> Answer | None:
     return Answer(act=False, rpc=denied(AuthStat.TOOWEAK))
 
 
-Program = type[Nfs] | type[Mount]
-
-
 # --- its connections ---
 
 
@@ -170,7 +158,7 @@ class Connection:
     """
 
     def __init__(
-        self, host: ScriptedServer, accepted_socket: socket.socket, number: int, program: Program
+        self, host: ScriptedServer, accepted_socket: socket.socket, number: int, program: int
     ):
         self.number = number
         self.client: tuple[str, int] = accepted_socket.getpeername()[:2]
@@ -223,55 +211,48 @@ class Connection:
     # --- answering ---
 
     def _handle(self, data: bytes) -> None:
+        host, call, how = self._host, None, SOUND
+        versions = {3: MOUNT3} if self._program == MOUNT else {3: NFS3, 4: NFS4}
+        if not host.terms.minors:
+            versions.pop(4, None)
         try:
-            rpc = parse_call(data, without=None if self._host.terms.minors else 4)
+            rpc = parse_call(data, self._program, versions)
         except (EOFError, ValueError):
             raise ConnectionAbortedError from None
-        refusal = rpc.refusal
-        if refusal is None and isinstance(rpc.procedure, Mount) != (self._program is Mount):
-            refusal = accepted(AcceptStat.PROG_UNAVAIL)
-        if refusal is None:
-            refusal = self._carry_out(rpc)
-        if refusal is not None:
-            with self._sending:
-                self._socket.sendall(record(message(rpc.xid, refusal)))
-
-    def _carry_out(self, rpc: RpcCall) -> bytes | None:
-        """Carry a call out and deliver the reply, or give why its arguments are refused."""
-        try:
-            with self._host.lock:
-                self._check()
-                call, how, results = self._host.carry_out(self, rpc)
-        except (EOFError, ValueError):
-            return accepted(AcceptStat.GARBAGE_ARGS)
-        rest = accepted(AcceptStat.SUCCESS, results) if how.rpc is None else how.rpc
-        reply = message(rpc.xid, rest)
+        rest = rpc.refusal
+        if rest is None:
+            try:
+                with host.lock:
+                    self._check()
+                    call, how, results = host.carry_out(self, rpc)
+                rest = accepted(AcceptStat.SUCCESS, results) if how.rpc is None else how.rpc
+            except (EOFError, ValueError):
+                rest = accepted(AcceptStat.GARBAGE_ARGS)
+        deliver = partial(self._deliver, call, how, message(rpc.xid, rest))
         if how.delay or how.pause:  # further calls are read meanwhile
-            threading.Thread(target=self._deliver, args=(call, how, reply), daemon=True).start()
+            threading.Thread(target=deliver, daemon=True).start()
         else:
-            self._deliver(call, how, reply)
-        return None
+            deliver()
 
     # --- sending ---
 
-    def _deliver(self, call: Call, how: Delivery, reply: bytes) -> None:
+    def _deliver(self, call: Call | None, how: Answer, reply: bytes) -> None:
         if self._ended.wait(how.delay):
             return
         with contextlib.suppress(OSError):
-            whole = record(reply, how.fragments)
             if how.reply:
-                data = how.before + (whole if how.raw is None else how.raw)
-                self._send(data[: how.cut], call, how.chunk, how.pause)
+                self._send(how.sent(reply), call, how.chunk, how.pause)
         if how.end == "reset":
             self.reset()
         elif how.end == "close":
             self.close()
 
-    def _send(self, data: bytes, call: Call, chunk: int = 0, pause: float = 0.0) -> None:
+    def _send(self, data: bytes, call: Call | None, chunk: int, pause: float) -> None:
         """Send a reply; what follows from its arrival is later than its call is answered."""
         with self._sending:
             for at in range(0, len(data), chunk or len(data) or 1):
-                call.answered = time.monotonic()
+                if call:
+                    call.answered = time.monotonic()
                 self._socket.sendall(data[at : at + (chunk or len(data))])
                 if chunk and self._ended.wait(pause):
                     return
@@ -308,8 +289,8 @@ class ScriptedServer:
         self._logged = threading.Condition()
         self._failure: BaseException | None = None
         self._connections: set[Connection] = set()
-        self._numbers = {Nfs: itertools.count(), Mount: itertools.count()}  # of connections
-        nfs, mount = self._listen(Nfs, nfs_port), self._listen(Mount, mount_port)
+        self._numbers = {NFS: itertools.count(), MOUNT: itertools.count()}  # of connections
+        nfs, mount = self._listen(NFS, nfs_port), self._listen(MOUNT, mount_port)
         self._listeners = [*nfs, *mount]
         self.nfs_port, self._mount_port = nfs[0].port, mount[0].port
         self._timers: list[threading.Timer] = []
@@ -370,26 +351,25 @@ class ScriptedServer:
     def create(self, path: str, content: bytes = b"") -> None:
         """Make a file with durable content, and the directories above it."""
         *parents, name = path.split("/")
-        files = self.export.files
-        directory = files.root
+        directory = self.export.root
         for parent in parents:
             if parent not in directory.children:
-                files.make(Directory, directory, parent)
-            directory = as_directory(directory.children[parent])
-        file = files.make(File, directory, name)
+                self.export.make(DIRECTORY, directory, parent)
+            directory = directory.children[parent]
+        file = self.export.make(REGULAR, directory, name)
         file.current[:] = file.durable[:] = content
 
     def content(self, path: str) -> bytes:
         """Return what a READ of a file would see; raises NfsError where there is none."""
-        return bytes(as_file(self.export.files.find(path)).current)
+        return bytes(self.export.find(path).must_be(REGULAR).current)
 
     def durable(self, path: str) -> bytes:
         """Return what of a file a restart would leave; raises NfsError where there is none."""
-        return bytes(as_file(self.export.files.find(path)).durable)
+        return bytes(self.export.find(path).must_be(REGULAR).durable)
 
     def all_durable(self) -> dict[str, bytes]:
         """Return what a restart would leave of all files, by name."""
-        return {file.path: bytes(file.durable) for file in self.export.files.files()}
+        return {file.path: bytes(file.durable) for file in self.export.files()}
 
     # --- what may happen to it ---
 
@@ -400,14 +380,14 @@ class ScriptedServer:
         client ends with its RECLAIM_COMPLETE.
         """
         with self.lock:
-            self.export.files.restart()
+            self.export.restart()
             self.core.restart()
             self.reset_connections()
 
     def new_verifier(self) -> None:
         """Lose what was not committed, but no connection."""
         with self.lock:
-            self.export.files.restart()
+            self.export.restart()
 
     def end_sessions(self) -> None:
         """Forget all sessions of NFSv4.1, but no client."""
@@ -456,53 +436,45 @@ class ScriptedServer:
         """Carry a call out, and ask the hooks how it, or each operation, is to be answered."""
         asked: list[tuple[Call, Answer]] = []
 
-        def ask(procedure: Procedure, arguments: Arguments) -> tuple[Call, Answer]:
-            asked.append(self._ask(connection, rpc, procedure, arguments))
-            answer = asked[-1][1]
-            if not answer.act and not answer.reply:
-                raise UnheardError
+        def ask(procedure: Procedure, **arguments: Any) -> tuple[Call, Answer]:
+            call = self._logged_call(connection, rpc, procedure, arguments)
+            asked.append((call, self._decide(call)))
             return asked[-1]
 
-        try:
-            results = self._results(rpc, ask)
-        except UnheardError:
-            results = b""
+        results = self._results(rpc, ask)
         how = next((answer for _, answer in asked if answer.says_something()), SOUND)
         return asked[0][0], how, results
 
     def _results(self, rpc: RpcCall, ask: Ask) -> bytes:
         if rpc.procedure is Mount.MNT:
-            path = rpc.arguments.unpack_string().decode(errors="surrogateescape")
-            return self._mount(path, ask(rpc.procedure, Arguments(name=path, file=path))[1])
-        header = rpc.arguments.get_position()
-        rest = rpc.arguments.get_buffer()[header:]
+            path = Unpacker(rpc.arguments).unpack_string().decode(errors="surrogateescape")
+            return self._mount(path, ask(rpc.procedure, name=path, file=path)[1])
         if isinstance(rpc.procedure, Nfs):
-            return self.core.nfs3(rpc.procedure, rest, ask)
-        call, answer = ask(rpc.procedure, Arguments())
-        if call.procedure is not Nfs4.COMPOUND:
-            return b""
-        return self.core.compound(call, answer, rest, ask, header)
+            return self.core.nfs3(rpc.procedure, rpc.arguments, ask)
+        call, answer = ask(rpc.procedure)
+        if rpc.procedure is Nfs4.COMPOUND:
+            return self.core.compound(call, answer, rpc, ask)
+        return b""
 
-    def _mount(self, path: str, answer: Results) -> bytes:
+    def _mount(self, path: str, answer: Answer) -> bytes:
         """Return the export, or a directory below it (RFC 1813, appendix I)."""
         below = path.removeprefix(self.export.path)
+        if refusal := answer.refusal():
+            return xdr(refusal)
+        if below == path or below[:1] not in ("", "/"):
+            return xdr(Status.NOENT)
         try:
-            if answer.status or not answer.act:
-                raise NfsError(answer.status or Status.SERVERFAULT)
-            if below == path or below[:1] not in ("", "/"):
-                raise NfsError(Status.NOENT)
-            root, flavors = as_directory(self.export.files.find(below)), self.export.flavors
-            return xdr(Status.OK, root.handle, len(flavors), *flavors)
+            root, flavors = self.export.find(below).must_be(DIRECTORY), self.export.flavors
         except NfsError as error:
             return xdr(error.status)
+        return xdr(Status.OK, root.handle, len(flavors), *flavors)
 
-    def _ask(
-        self, connection: Connection, rpc: RpcCall, procedure: Procedure, asked: Arguments
-    ) -> tuple[Call, Answer]:
-        """Log a call or an operation of a compound, and ask the hooks."""
+    def _logged_call(
+        self, connection: Connection, rpc: RpcCall, procedure: Procedure, asked: dict[str, Any]
+    ) -> Call:
+        """Log a call, or an operation of a compound."""
         nth = self._counts[procedure] = self._counts.get(procedure, 0) + 1
         call = Call(
-            **vars(asked),
             procedure=procedure,
             xid=rpc.xid,
             connection=connection.number,
@@ -510,11 +482,12 @@ class ScriptedServer:
             server=connection.server,
             credentials=rpc.credentials,
             nth=nth,
+            **asked,
         )
         with self._logged:
             self._log.append(call)
             self._logged.notify_all()
-        return call, self._decide(call)
+        return call
 
     def _decide(self, call: Call) -> Answer:
         try:
@@ -528,7 +501,7 @@ class ScriptedServer:
 
     # --- its sockets ---
 
-    def _listen(self, program: Program, wanted: int) -> list[Listener]:
+    def _listen(self, program: int, wanted: int) -> list[Listener]:
         """Listen at all addresses on one port: the wanted one, or (0) one that is free at all."""
         for _ in range(_BIND_TRIES):
             listeners: list[Listener] = []
@@ -546,7 +519,7 @@ class ScriptedServer:
                 return listeners
         raise OSError(errno.EADDRINUSE, "no port is free at all addresses")
 
-    def _adopt(self, program: Program, accepted: socket.socket) -> Callable[[], None]:
+    def _adopt(self, program: int, accepted: socket.socket) -> Callable[[], None]:
         """Return what serves a new connection."""
         connection = Connection(self, accepted, next(self._numbers[program]), program)
         self._connections.add(connection)

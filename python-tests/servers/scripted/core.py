@@ -20,28 +20,16 @@ from typing import Any, NamedTuple
 from cffi import FFI
 from xdrlib3 import Unpacker
 
-from servers.rpc import NFS, RPCSEC_GSS, xdr
-from servers.scripted.files import (
-    REGULAR,
-    Directory,
-    Export,
-    File,
-    Node,
-    above,
-    as_directory,
-    as_file,
-    path_of,
-)
+from servers.rpc import RPCSEC_GSS, xdr
+from servers.scripted.files import DIRECTORY, REGULAR, Export, Node
 from servers.scripted.protocol import (
-    PROGRAMS,
-    Arguments,
+    NFS3,
+    OPERATIONS,
+    Answer,
     Call,
-    Claim,
-    Nfs,
-    Nfs4,
     NfsError,
     Procedure,
-    Results,
+    RpcCall,
     Stable,
     Status,
     Status4,
@@ -55,7 +43,9 @@ _PAGE_ROOM, _ENTRY_ROOM = 128, 32  # bytes of READDIR's results, and of one entr
 _KERBEROS = bytes.fromhex("2a864886f712010202")  # 1.2.840.113554.1.2.2
 _BEFORE_KRB5 = 390002  # the pseudo flavors of krb5 to krb5p have the service as well
 _MAXREAD, _MAXWRITE = 30, 31  # attributes
-_OPERATIONS = {one.value: one for one in Nfs4 if one not in (Nfs4.NULL, Nfs4.COMPOUND)}
+_DIRECTORY_SIZE = 4096
+# Of struct arguments.
+_TOLD = ("offset", "count", "stable", "wanted", "claim", "sequence", "slot")
 
 
 @dataclass
@@ -90,13 +80,9 @@ class Kept(NamedTuple):
     access: int
 
 
-class UnheardError(Exception):
-    """The script wants a compound to be as if it had never come."""
-
-
 _SERVERS = Path(__file__).parents[1]
-# Logs a procedure or operation, and gives the script's answer.
-Ask = Callable[[Procedure, Arguments], tuple[Call, Results]]
+# Logs a procedure or operation with its arguments, as Call names them; gives the script's answer.
+Ask = Callable[..., tuple[Call, Answer]]
 
 
 # Of core/clients.h, which has more than cffi reads.
@@ -136,18 +122,14 @@ _hooks: list[CData] = []  # what C refers to
 
 
 def _hook(ffi: FFI, kind: CData, method: str) -> CData:
-    """Make a C function of a method: where it returns a status, it may raise NfsError.
-
-    One that returns a struct and raises that gives zeros.
-    """
+    """Make a C function of a method: where it returns a status, it may raise NfsError."""
     nothing = 0 if kind.result.kind == "primitive" else None
 
     def call(*arguments: object) -> object:
         return getattr(_serving.core, method)(*arguments) or nothing
 
-    def failed(_: object, error: BaseException, __: object) -> int | None:
-        status = error.status if isinstance(error, NfsError) else _serving.core.failed(error)
-        return None if nothing is None else status
+    def failed(_: object, error: BaseException, __: object) -> int:
+        return error.status if isinstance(error, NfsError) else _serving.core.failed(error)
 
     return ffi.callback(kind, call, onerror=failed)
 
@@ -158,12 +140,11 @@ class Core:
     def __init__(self, export: Export, terms: Terms):
         with _loading:
             self._ffi, self._library = _library()
-        self._export, self._files, self._terms = export, export.files, terms
-        self._top = above(export)
+        self._export, self._terms = export, terms
         self._raised: BaseException | None = None
         self._ask: Ask
         self._call: Call
-        self._answer: Results
+        self._answer: Answer
         name, instance = secrets.token_hex(8).encode(), secrets.randbits(31)
         made = self._library.hooks_new(name, instance, terms.delegates, terms.slots)
         self._server = self._ffi.gc(made, self._library.hooks_free)
@@ -197,39 +178,35 @@ class Core:
     def nfs3(self, procedure: Procedure, arguments: bytes, ask: Ask) -> bytes:
         """Carry a call of NFSv3 out as far as the script leaves it to us, and give its results.
 
-        Raises UnheardError, and ValueError where these are no arguments.
+        Raises ValueError where these are no arguments.
         """
         self._asked.version, self._asked.procedure = 3, procedure.value
         return self._serve(arguments, ask)
 
-    def compound(
-        self, call: Call, whole: Results, arguments: bytes, ask: Ask, header: int
-    ) -> bytes:
-        """Carry a COMPOUND out likewise, behind so many bytes, and ask about its operations."""
-        source = Unpacker(arguments)
+    def compound(self, call: Call, whole: Answer, rpc: RpcCall, ask: Ask) -> bytes:
+        """Carry a COMPOUND out likewise, and ask about its operations."""
+        source = Unpacker(rpc.arguments)
         tag, minor = source.unpack_opaque(), source.unpack_uint()
         if minor not in self._terms.minors:
             return xdr(Status4.MINOR_VERS_MISMATCH, tag, 0)
-        if refusal := _refusal(whole):
+        if refusal := whole.refusal():
             return xdr(refusal, tag, 0)
         self._asked.version, self._asked.connection = 4, call.connection
-        self._asked.header = header
+        self._asked.header = rpc.header
         self._asked.address = self._terms.minor_ids.get(call.server[0], 0)
-        results = self._serve(arguments, ask)
+        results = self._serve(rpc.arguments, ask)
         return results if whole.results is None else whole.results
 
     def _serve(self, arguments: bytes, ask: Ask) -> bytes:
-        self._ask, asked, library = ask, self._asked, self._library
-        content = self._ffi.new("uint8_t[]", arguments or bytes(1))
+        self._ask, asked = ask, self._asked
+        content = self._ffi.from_buffer(arguments)
         asked.arguments, asked.length = content, len(arguments)
         _serving.core = self
-        ended = library.hooks_answer(self._server, self._limits, asked)
+        answered = self._library.hooks_answer(self._server, self._limits, asked)
         raised, self._raised = self._raised, None
         if raised is not None:
             raise raised
-        if ended == library.HOOKED_UNHEARD:
-            raise UnheardError
-        if ended == library.HOOKED_GARBAGE:
+        if not answered:
             raise ValueError("these are no arguments, or more than these")
         return bytes(self._ffi.buffer(self._results, asked.written))
 
@@ -257,113 +234,88 @@ class Core:
         operation, told = self._operation(number), self._asked.operation
         if operation is None:
             return 0
-        name, lost = self._name(told.name), told.status in (Status.STALE, Status.BADHANDLE)
-        asked = Arguments(
-            file="?" if lost else path_of(self._node_or_none(told.file), name),
+        nodes, name = self._export.nodes, self._name(told.name)
+        path = nodes[told.file].below(name) if told.file < len(nodes) else name
+        lost = told.status in (Status.STALE, Status.BADHANDLE)
+        self._call, self._answer = self._ask(
+            operation,
+            file="?" if lost else path,
             name=name,
-            offset=told.offset,
-            count=told.count,
-            stable=Stable(told.stable),
-            wanted=frozenset(bit for bit in range(64) if told.wanted >> bit & 1),
-            claim=Claim(told.claim) if operation is Nfs4.OPEN else None,
             session=told.session.number,
-            sequence=told.sequence,
-            slot=told.slot,
+            **{one: getattr(told, one) for one in _TOLD},
         )
-        try:
-            self._call, self._answer = self._ask(operation, asked)
-        except UnheardError:
-            return int(self._library.HOOKS_UNHEARD)
         self._offer()
-        refusal = _refusal(self._answer)
-        counts = refusal not in (Status.OK, Status4.DELAY, Status4.STALE_CLIENTID)
-        if operation is Nfs4.CREATE_SESSION and self._answer.act and counts:
-            return refusal | int(self._library.HOOKS_TAKEN)
-        return refusal
+        unheard = self._answer.unheard()
+        return int(self._library.HOOKS_UNHEARD) if unheard else self._answer.refusal()
 
     def _end(self, number: int, status: int) -> int:
-        operation, asked, answer = self._operation(number), self._asked, self._answer
-        if operation is None:
+        asked, results = self._asked, self._answer.results
+        if self._operation(number) is None:
             return status
         room = self._ffi.buffer(self._results)
-        results = before = bytes(room[asked.begun : asked.written])
-        if operation is Nfs.READ and not status and answer.count is not None:
-            results = results[:-12] + xdr(answer.count) + results[-8:]
-        if answer.results is not None:
-            results, asked.replaced = answer.results, True
-        if results != before:
-            asked.written = asked.begun + len(results)
+        if results is not None:
+            asked.written, asked.replaced = asked.begun + len(results), True
             room[asked.begun : asked.written] = results
-        self._call.status = int.from_bytes(results[:4], "big")
+        self._call.status = int.from_bytes(room[asked.begun : asked.begun + 4], "big")
         return self._call.status
 
     def _operation(self, number: int) -> Procedure | None:
-        return (_OPERATIONS if self._asked.version == 4 else PROGRAMS[NFS][3]).get(number)
+        return (OPERATIONS if self._asked.version == 4 else NFS3).get(number)
 
     # --- files (core/files.h) ---
 
-    def _node(self, number: int) -> Node:
-        node = self._node_or_none(number)
-        if node is None:
-            raise NfsError(Status.STALE)
-        return node
-
-    def _node_or_none(self, number: int) -> Node | None:
-        return self._files.nodes.get(number) if number else self._top
-
-    def _directory(self, number: int) -> Directory:
-        return as_directory(self._node(number))
+    def _file(self, number: int) -> Node:
+        return self._export.nodes[number].must_be(REGULAR)
 
     def _name(self, name: CData) -> str:
         return bytes(self._ffi.buffer(name.bytes, name.length)).decode(errors="surrogateescape")
 
     def _find(self, handle: CData, length: int, file: CData) -> None:
-        file[0] = self._files.node(bytes(self._ffi.buffer(handle, length))).fileid
+        file[0] = self._export.node(bytes(self._ffi.buffer(handle, length))).number
 
     def _tell(self, file: int, handle: CData) -> int:
-        told = self._files.tell(self._node(file))
+        told = self._export.nodes[file].handle
         self._ffi.memmove(handle, told, len(told))
         return len(told)
 
     def _attributes(self, file: int) -> CData:
-        node = self._node(file)
-        words = {"type": node.kind, "size": node.size, "file_system": node.fsid}
+        node = self._export.nodes[file]
+        size = len(node.current) if node.kind == REGULAR else _DIRECTORY_SIZE
+        words = {"type": node.kind, "size": size, "file_system": node.fsid}
         return self._ffi.new("struct file_attributes *", words)[0]
 
     def _set_size(self, file: int, size: int) -> None:
-        node = self._node(file)
-        if isinstance(node, File):
+        node = self._export.nodes[file]
+        if node.kind == REGULAR:
             node.resize(size)
 
     def _lookup(self, directory: int, name: CData, file: CData) -> None:
-        file[0] = self._files.lookup(self._directory(directory), self._name(name)).fileid
+        file[0] = self._export.lookup(self._export.nodes[directory], self._name(name)).number
 
     def _make(self, directory: int, name: CData, kind: int, guarded: bool, file: CData) -> None:
-        where, called = self._directory(directory), self._name(name)
+        where, called = self._export.nodes[directory], self._name(name)
         there = where.children.get(called)
         if there is None or guarded or kind != REGULAR:
-            made = File if kind == REGULAR else Directory
-            there = self._files.make(made, where, called)
-        file[0] = as_file(there).fileid if kind == REGULAR else there.fileid
+            there = self._export.make(kind, where, called)
+        file[0] = there.must_be(kind).number
 
     def _remove(self, directory: int, name: CData) -> None:
-        self._files.remove(self._directory(directory), self._name(name))
+        self._export.remove(self._export.nodes[directory], self._name(name))
 
     def _rename(self, *_: object) -> None:
         raise NfsError(Status.NOTSUPP)
 
     def _link(self, file: int, directory: int, name: CData) -> None:
-        linked = as_file(self._node(file))
-        self._files.link(linked, self._directory(directory), self._name(name))
+        self._export.link(self._file(file), self._export.nodes[directory], self._name(name))
 
     def _list(self, directory: int, first: int, page: CData) -> None:
-        names, answer = list(self._directory(directory).children), self._answer
-        if self._files.verifies_cookies:
+        names = list(self._export.nodes[directory].must_be(DIRECTORY).children)
+        if self._export.verifies_cookies:
             verifier = zlib.crc32("/".join(names).encode())
             if first and page.verifier != verifier:
                 raise NfsError(Status4.NOT_SAME)
             page.verifier = verifier
-        room = self._asked.operation.count - _PAGE_ROOM
+        answer, room = self._answer, self._asked.operation.count - _PAGE_ROOM
         most = self._library.PAGE_NAMES
         most = most if answer.limit is None else min(answer.limit, most)
         page.count = 0
@@ -378,24 +330,23 @@ class Core:
             page.cookie, page.step = answer.cookie, 0
 
     def _read(self, _: CData, file: int, read: CData) -> None:
-        there, answer = as_file(self._node(file)), self._answer
-        data = there.read(read.offset, self._moves(read.length, self._export.rtmax))
+        content, eof = self._file(file).current, self._answer.eof
+        count = self._moves(read.length, self._export.rtmax)
+        data = bytes(memoryview(content)[read.offset : read.offset + count])
         self._call.moved = len(data)
-        end = read.offset + len(data) >= there.size
-        read.end = end if answer.eof is None else answer.eof
-        self._data = data + b"\xee" * answer.extra
-        self._buffer = self._ffi.from_buffer(self._data)
-        read.data, read.length = self._buffer, len(self._data)
+        read.end = read.offset + len(data) >= len(content) if eof is None else eof
+        self._data = self._ffi.from_buffer(data)
+        read.data, read.length = self._data, len(data)
 
     def _write(self, file: int, write: CData, data: CData) -> None:
-        moved = self._call.moved = self._moves(write.length, self._export.wtmax)
-        content = bytes(self._ffi.buffer(data, moved))
-        as_file(self._node(file)).write(write.offset, content, Stable(write.stable))
-        write.length = moved if self._answer.count is None else self._answer.count
+        write.length = self._call.moved = self._moves(write.length, self._export.wtmax)
+        content = bytes(self._ffi.buffer(data, write.length))
+        self._file(file).write(write.offset, content, durably=write.stable != Stable.UNSTABLE)
         write.verifier = self._verifier()
 
     def _commit(self, _: CData, file: int, commit: CData) -> None:
-        as_file(self._node(file)).commit()
+        node = self._file(file)
+        node.durable[:] = node.current  # whatever range was asked for
         commit.verifier = self._verifier()
 
     def _moves(self, asked: int, most: int) -> int:
@@ -404,12 +355,7 @@ class Core:
 
     def _verifier(self) -> int:
         told = self._answer.verifier
-        return int.from_bytes(self._files.verifier if told is None else told, sys.byteorder)
-
-
-def _refusal(answer: Results) -> int:
-    """Return the status that a call has because it is not carried out, or 0."""
-    return answer.status or (Status.OK if answer.act else Status.SERVERFAULT)
+        return int.from_bytes(self._export.verifier if told is None else told, sys.byteorder)
 
 
 def _secinfo4(flavor: int) -> bytes:

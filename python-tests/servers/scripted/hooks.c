@@ -79,9 +79,11 @@ uint32_t front_begin(struct nfs_call *call)
 		front->unheard = true;
 		return STATUS_DELAY; /* which is not sent */
 	}
-	if (status & HOOKS_TAKEN)
+	/* A CREATE_SESSION that fails uses up its sequence number, with two exceptions. */
+	if (number == NFS4_CREATE_SESSION && status && status != NFS4ERR_DELAY &&
+	    status != NFS4ERR_STALE_CLIENTID)
 		clients_refuse_session(call, asked->operation.client);
-	return (uint32_t)status & ~HOOKS_TAKEN;
+	return (uint32_t)status;
 }
 
 uint32_t front_end(struct nfs_call *call, uint32_t status)
@@ -125,8 +127,7 @@ void front_uses(struct nfs_call *call, struct client *client)
 {
 }
 
-enum hooked hooks_answer(struct hooked_server *server, const struct limits *limits,
-			 struct asked *asked)
+bool hooks_answer(struct hooked_server *server, const struct limits *limits, struct asked *asked)
 {
 	struct xdr_in in = {asked->arguments, asked->arguments + asked->length, false};
 	struct front front = {.asked = asked, .in = &in};
@@ -156,9 +157,7 @@ enum hooked hooks_answer(struct hooked_server *server, const struct limits *limi
 				  clients_begin_reply(call.clients, call.slot, asked->results,
 						      asked->written),
 				  true);
-	if (front.unheard)
-		return HOOKED_UNHEARD;
-	return in.bad || !whole ? HOOKED_GARBAGE : HOOKED_ANSWERED;
+	return front.unheard || (!in.bad && whole);
 }
 
 /* --- files (core/files.h) --- */

@@ -9,13 +9,11 @@
 #include "core/clients.h"
 #include "core/files.h"
 
-/* hooks_begin(): the call is as if it had not come; or see there. */
-enum { HOOKS_UNHEARD = -1, HOOKS_TAKEN = 1 << 30 };
+enum { HOOKS_UNHEARD = -1 }; /* hooks_begin(): the call is as if it had not come */
 
 /*
  * Python's, as files.h's are. A call of NFSv3 or an operation of NFSv4.1, before it is carried out,
- * and after it: both see struct asked, and return a status. A CREATE_SESSION's status plus
- * HOOKS_TAKEN: it fails with that status, and uses up its sequence number all the same.
+ * and after it: both see struct asked, and return a status.
  */
 extern int32_t (*hooks_begin)(uint32_t operation);
 extern uint32_t (*hooks_end)(uint32_t operation, uint32_t status);
@@ -40,6 +38,5 @@ struct hooked_server *hooks_new(const char *name, uint32_t instance, bool delega
 				uint32_t slots);
 void hooks_free(struct hooked_server *server);
 
-enum hooked { HOOKED_ANSWERED, HOOKED_GARBAGE, HOOKED_UNHEARD };
-enum hooked hooks_answer(struct hooked_server *server, const struct limits *limits,
-			 struct asked *asked);
+/* False: these are no arguments, or more than these. */
+bool hooks_answer(struct hooked_server *server, const struct limits *limits, struct asked *asked);

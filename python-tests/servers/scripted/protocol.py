@@ -4,24 +4,20 @@
 NFS is version 3 (RFC 1813) and version 4, minor versions 1 and 2 (RFC 8881, RFC 7862).
 """
 
+from __future__ import annotations
+
 import time
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum, IntEnum, IntFlag
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from xdrlib3 import Unpacker
 
-from servers.rpc import (
-    AUTH_SYS,
-    CALL,
-    MOUNT,
-    NFS,
-    RPC_VERSION,
-    AcceptStat,
-    accepted,
-    rpc_mismatch,
-    xdr,
-)
+from servers.rpc import AUTH_SYS, CALL, RPC_VERSION, AcceptStat, accepted, record, rpc_mismatch, xdr
+
+if TYPE_CHECKING:
+    from servers.scripted import ScriptedServer
 
 VERIFIER_SIZE = 8
 
@@ -69,9 +65,7 @@ class Status4(IntEnum):
     OK = 0
     NOENT = 2
     ACCESS = 13
-    EXIST = 17
     ISDIR = 21
-    INVAL = 22
     NOSPC = 28
     ROFS = 30
     STALE = 70
@@ -156,13 +150,11 @@ class Mount(Enum):
 
 
 Procedure = Nfs | Mount | Nfs4  # an operation of version 4 counts as one
-PROGRAMS: dict[int, dict[int, dict[int, Procedure]]] = {  # procedures by version and number
-    NFS: {
-        3: {one.value: one for one in Nfs},
-        4: {one.value: one for one in (Nfs4.NULL, Nfs4.COMPOUND)},
-    },
-    MOUNT: {3: {one.value: one for one in Mount}},
-}
+Procedures = dict[int, Procedure]
+NFS3: Procedures = {one.value: one for one in Nfs}
+NFS4: Procedures = {one.value: one for one in (Nfs4.NULL, Nfs4.COMPOUND)}
+OPERATIONS: Procedures = {one.value: one for one in Nfs4 if one.value not in NFS4}
+MOUNT3: Procedures = {one.value: one for one in Mount}
 
 
 class Status(IntEnum):
@@ -218,7 +210,7 @@ class Credentials:
 
 @dataclass(frozen=True)
 class RpcCall:
-    """A call's header; `arguments` stands at the procedure's arguments.
+    """A call's header, with what is behind it.
 
     `refusal` is what an RPC server must answer to a call that it does not offer, or None.
     """
@@ -226,34 +218,33 @@ class RpcCall:
     xid: int
     procedure: Procedure
     credentials: Credentials
-    arguments: Unpacker
+    header: int  # its bytes
+    arguments: bytes
     refusal: bytes | None = None
 
 
-def parse_call(data: bytes, without: int | None = None) -> RpcCall:
-    """Read a call's header; one version is not offered. Raises ValueError or EOFError."""
+def parse_call(data: bytes, program: int, versions: Mapping[int, Procedures]) -> RpcCall:
+    """Read the header of a call to a server of one program. Raises ValueError or EOFError."""
     source = Unpacker(data)
-    xid, kind, version, number, program_version, procedure = (
-        source.unpack_uint() for _ in range(6)
-    )
+    xid, kind, rpc_version, called, version, number = (source.unpack_uint() for _ in range(6))
     if kind != CALL:
         raise ValueError(f"message type {kind} is no call")
     flavor, body = source.unpack_uint(), Unpacker(source.unpack_opaque())
     credentials = unpack_auth_sys(body) if flavor == AUTH_SYS else Credentials()
     source.unpack_uint()
     source.unpack_opaque()
-    versions = {key: one for key, one in PROGRAMS.get(number, {}).items() if key != without}
-    known = versions.get(program_version, {}).get(procedure)
+    procedure = versions.get(version, {}).get(number)
     refusal = None
-    if version != RPC_VERSION:
+    if rpc_version != RPC_VERSION:
         refusal = rpc_mismatch(RPC_VERSION, RPC_VERSION)
-    elif not versions:
+    elif called != program:
         refusal = accepted(AcceptStat.PROG_UNAVAIL)
-    elif program_version not in versions:
+    elif version not in versions:
         refusal = accepted(AcceptStat.PROG_MISMATCH, xdr(min(versions), max(versions)))
-    elif known is None:
+    elif procedure is None:
         refusal = accepted(AcceptStat.PROC_UNAVAIL)
-    return RpcCall(xid, known or Nfs.NULL, credentials, source, refusal)
+    header = source.get_position()
+    return RpcCall(xid, procedure or Nfs.NULL, credentials, header, data[header:], refusal)
 
 
 def unpack_auth_sys(source: Unpacker) -> Credentials:
@@ -264,72 +255,12 @@ def unpack_auth_sys(source: Unpacker) -> Credentials:
     return Credentials(machine, uid, gid, tuple(source.unpack_array(source.unpack_uint)))
 
 
-# --- calls, as hooks see them ---
-
-
-@dataclass(kw_only=True)
-class Arguments:
-    """The arguments of a procedure or operation that hooks and tests look at."""
-
-    file: str = ""  # relative to the export; "?" for a stale handle
-    name: str = ""
-    offset: int = 0  # READDIR: the cookie
-    count: int = 0  # READDIR: the bytes of results that the caller takes
-    stable: Stable = Stable.UNSTABLE
-
-    # NFSv4.1 alone
-    wanted: frozenset[int] = frozenset()  # GETATTR: the attributes
-    claim: Claim | None = None
-    session: int = 0  # this one's number, and what follows: of the SEQUENCE before it, if any
-    sequence: int = 0
-    slot: int = 0
-
-
-# --- how a call is to be answered ---
-
-
-@dataclass(frozen=True, kw_only=True)
-class Results:
-    """What is done, and what the results say. As it stands: as by a sound server."""
-
-    act: bool = True  # False: the call is not carried out, only answered
-    status: int | None = None  # of procedure or operation; unless OK: it is not carried out
-    limit: int | None = None  # READ, WRITE: bytes that it moves at most; READDIR: entries
-    count: int | None = None  # NFSv3's READ, WRITE: the count, whatever was moved
-    cookie: int | None = None  # READDIR: that of all entries
-    extra: int = 0  # READ: so many bytes are added to the data, in its count and length as well
-    eof: int | None = None  # READ, READDIR
-    verifier: bytes | None = None  # WRITE, COMMIT
-    attributes: int | None = None  # NFSv3: the flag before optional ones: 0, 1, or nonsense
-    results: bytes | None = None  # other results altogether; of an operation: from its status on
-
-
-@dataclass(frozen=True, kw_only=True)
-class Delivery:
-    """What the RPC message says, and how it is sent. As it stands: as by a sound server."""
-
-    reply: bool = True  # False: nothing goes back
-    rpc: bytes | None = None  # what accepted(), denied() or rpc_mismatch() of servers.rpc give
-    delay: float = 0.0  # seconds
-    fragments: tuple[int, ...] = ()  # their sizes, over and over; none: one fragment
-    chunk: int = 0  # bytes sent at once
-    pause: float = 0.0  # seconds between chunks
-    before: bytes = b""  # raw bytes sent before the record
-    raw: bytes | None = None  # raw bytes sent in the record's place
-    cut: int | None = None  # bytes of the record that are sent
-    end: Literal["", "close", "reset"] = ""  # what becomes of the connection then
-
-    def says_something(self) -> bool:
-        """Whether anything differs from a sound server's delivery."""
-        return any(getattr(self, one.name) != one.default for one in fields(Delivery))
-
-
-# --- what the log keeps ---
+# --- calls, as hooks see them and the log keeps them, and how they are to be answered ---
 
 
 @dataclass(eq=False, kw_only=True)
-class Call(Arguments):
-    """A call that the server has got, as its log keeps it: with its arguments, but no data.
+class Call:
+    """A call that the server has got: with those arguments that hooks and tests look at.
 
     NFSv4.1: one for COMPOUND, and one for each of its operations that the server came to.
     """
@@ -345,3 +276,64 @@ class Call(Arguments):
     time: float = field(default_factory=time.monotonic)
     answered: float | None = None  # when the reply was handed to the kernel
     status: int | None = None  # of procedure or operation; COMPOUND has none
+
+    # Arguments
+    file: str = ""  # relative to the export; "?" for a stale handle
+    name: str = ""
+    offset: int = 0  # READDIR: the cookie
+    count: int = 0  # READDIR: the bytes of results that the caller takes
+    stable: int = Stable.UNSTABLE
+
+    # NFSv4.1 alone
+    wanted: int = 0  # GETATTR: bit N is attribute N
+    claim: int = Claim.NULL
+    session: int = 0  # this one's number, and what follows: of the SEQUENCE before it, if any
+    sequence: int = 0
+    slot: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """How a call is answered. As it stands: as a sound server does.
+
+    NFSv4.1: COMPOUND and each operation have answers of their own. What they say of the message
+    and how it is sent is taken from the first that says something of it. Where an operation is
+    neither carried out nor answered, the compound is as if it had not come: its slot has not moved.
+    """
+
+    do: Callable[[ScriptedServer], object] | None = None  # to the server, before all else
+
+    # What is done, and what the results say.
+    act: bool = True  # False: the call is not carried out, only answered
+    status: int | None = None  # of procedure or operation; unless OK: it is not carried out
+    limit: int | None = None  # READ, WRITE: bytes that it moves at most; READDIR: entries
+    cookie: int | None = None  # READDIR: that of all entries
+    eof: int | None = None  # READ, READDIR
+    verifier: bytes | None = None  # WRITE, COMMIT
+    attributes: int | None = None  # NFSv3: the flag before optional ones: 0, 1, or nonsense
+    results: bytes | None = None  # other results altogether; of an operation: from its status on
+
+    # What the RPC message says, and how it is sent.
+    reply: bool = True  # False: nothing goes back
+    rpc: bytes | None = None  # what accepted(), denied() or rpc_mismatch() of servers.rpc give
+    delay: float = 0.0  # seconds
+    sent: Callable[[bytes], bytes] = record  # what goes out for a message
+    chunk: int = 0  # bytes sent at once
+    pause: float = 0.0  # seconds between chunks
+    end: Literal["", "close", "reset"] = ""  # what becomes of the connection then
+
+    def unheard(self) -> bool:
+        """Whether the call is as if it had not come."""
+        return not self.act and not self.reply
+
+    def refusal(self) -> int:
+        """Return the status that the call has because it is not carried out, or 0."""
+        return self.status or (Status.OK if self.act else Status.SERVERFAULT)
+
+    def says_something(self) -> bool:
+        """Whether the message, or how it is sent, differs from a sound server's."""
+        return any(getattr(self, name) != getattr(SOUND, name) for name in _OF_MESSAGES)
+
+
+SOUND = Answer()
+_OF_MESSAGES = ("reply", "rpc", "delay", "sent", "chunk", "pause", "end")
