@@ -5,7 +5,6 @@ What needs no socket and nothing of fio is a scenario: test_scenarios*.py.
 """
 
 import errno
-from collections.abc import Sequence
 from functools import partial
 
 import pytest
@@ -35,7 +34,6 @@ from servers.scripted import (
     Hook,
     Nfs,
     Nfs4,
-    Procedure,
     ScriptedServer,
     Stable,
     Status,
@@ -297,30 +295,22 @@ def test_a_later_job_is_refused_before_its_file_is_laid_out(mounted: Place) -> N
 # --- hostile servers ---
 
 
-def _odd(answer: Answer, procedures: Sequence[Procedure] = BOTH) -> Hook:
-    """Answer all READs and WRITEs so, but the first four."""
-    return on(procedures, answer, after=4)
-
-
-_MORE = 2**32 - 1
-_MUCH_READ = Answer(results=xdr(0, 0, _MORE, 0, bytes(2 * MIB)))
-_MUCH_WRITTEN = Answer(results=xdr(0, 0, 0, _MORE, Stable.UNSTABLE, Hyper(0)))
-# How they are answered; the errno and words to expect.
+# More than was asked for, as the results of a READ; a WRITE's have attributes there.
+_MUCH = xdr(0, 0, 2 * MIB, 0, bytes(2 * MIB))
+# What all READs and WRITEs but the first four are answered with; the errno and words to expect.
 # Which replies and records are none is in test_codec.py.
-_HOSTILE: dict[str, tuple[Sequence[Hook], int, str]] = {
+_HOSTILE: dict[str, tuple[Answer, int, str]] = {
     "half a result": (
-        [_odd(Answer(results=xdr(0, 1) + bytes(40)))], errno.EPROTO, "the reply is too short",
+        Answer(results=xdr(0, 1) + bytes(40)), errno.EPROTO, "the reply is too short",
     ),
     "a status, and nonsense": (
-        [_odd(Answer(results=xdr(Status.IO, 7)))], errno.EIO, "and its reply contradicts itself",
+        Answer(results=xdr(Status.IO, 7)), errno.EIO, "and its reply contradicts itself",
     ),
     "much more than was asked": (
-        [_odd(_MUCH_READ, [Nfs.READ]), _odd(_MUCH_WRITTEN, [Nfs.WRITE])],
-        errno.EPROTO, "contradicts the call or itself",
+        Answer(results=_MUCH), errno.EPROTO, "contradicts the call or itself",
     ),
     "fragments without end": (
-        [_odd(Answer(sent=lambda _: mark(0, last=False) * 20000))],
-        errno.ETIMEDOUT, "no answer within",
+        Answer(sent=lambda _: mark(0, last=False) * 20000), errno.ETIMEDOUT, "no answer within",
     ),
 }  # fmt: skip
 
@@ -328,13 +318,13 @@ _HOSTILE: dict[str, tuple[Sequence[Hook], int, str]] = {
 @runs(
     {
         name: case(
-            *hooks,
+            on(BOTH, answer, after=4),
             arguments=sections(r={"rw": "read", "filename": "r"}, w={"filename": "w"}),
             **({"soft": 1, "timeo": 5, "retrans": 1} if error == errno.ETIMEDOUT else {}),
             error=error,
             says=words,
         )
-        for name, (hooks, error, words) in _HOSTILE.items()
+        for name, (answer, error, words) in _HOSTILE.items()
     }
 )
 def test_hostile_replies(ran: Outcome) -> None:
