@@ -34,7 +34,7 @@ class Listener:
         self._keeper = self._bound(port)  # it keeps the port while nobody listens there
         self.port: int = self._keeper.getsockname()[1]
         try:
-            self._listener = self._listening(_BACKLOG)
+            self._listener = self._bound(self.port, _BACKLOG)
         except OSError:  # another listens there
             self._keeper.close()
             raise
@@ -42,7 +42,7 @@ class Listener:
     def accept(self) -> None:
         """Take connections, also after refuse() or stall()."""
         self.refuse()
-        self._listener = self._listening(_BACKLOG)
+        self._listener = self._bound(self.port, _BACKLOG)
         self._accepts = self._start(self._accept, self._listener)
 
     def refuse(self) -> None:
@@ -55,7 +55,7 @@ class Listener:
     def stall(self) -> None:
         """Let connections wait: none is accepted, and the queue of those that wait is full."""
         self.refuse()
-        self._listener = self._listening(0)
+        self._listener = self._bound(self.port, backlog=0)
         while self._fill():
             pass
 
@@ -80,26 +80,20 @@ class Listener:
             thread.join(_SECONDS)
             assert not thread.is_alive(), "a connection does not end"
 
-    def _bound(self, port: int) -> socket.socket:
+    def _bound(self, port: int, backlog: int | None = None) -> socket.socket:
+        """Return a socket that has the port, and listens there where it has a backlog."""
         bound = socket.socket(socket.AF_INET6 if ":" in self.address else socket.AF_INET)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if self._receive_buffer is not None:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer)
         try:
             bound.bind((self.address, port))
+            if backlog is not None:
+                bound.listen(backlog)
         except OSError:
             bound.close()
             raise
         return bound
-
-    def _listening(self, backlog: int) -> socket.socket:
-        listener = self._bound(self.port)
-        try:
-            listener.listen(backlog)
-        except OSError:
-            listener.close()
-            raise
-        return listener
 
     def _fill(self) -> bool:
         """Put a connection into the queue; False where there is no more room."""

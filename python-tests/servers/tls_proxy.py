@@ -60,11 +60,14 @@ class Handshake:
 # --- what is no data ---
 
 
-def _openssl(client: ssl.SSLSocket) -> tuple[ctypes.CDLL, ctypes.c_void_p]:
-    """Return OpenSSL, for what Python does not have of it, and its own object of a connection."""
-    # CPython's object of a connection is its own head, a reference to the socket, and OpenSSL's.
-    one: object = client._sslobj  # type: ignore[attr-defined]
-    at = id(one) + object.__basicsize__ + ctypes.sizeof(ctypes.c_void_p)
+def _openssl(one: ssl.SSLSocket | ssl.SSLContext) -> tuple[ctypes.CDLL, ctypes.c_void_p]:
+    """Return OpenSSL, for what Python does not have of it, and its own object of that."""
+    # CPython's object of a context is its own head, and OpenSSL's; that of a connection has a
+    # reference to the socket between these.
+    at = id(one) + object.__basicsize__
+    if isinstance(one, ssl.SSLSocket):
+        connection: object = one._sslobj  # type: ignore[attr-defined]
+        at = id(connection) + object.__basicsize__ + ctypes.sizeof(ctypes.c_void_p)
     library = ctypes.CDLL(_ssl.__file__)  # a Python that has it built in has no such file
     return library, ctypes.c_void_p.from_address(at)
 
@@ -128,17 +131,10 @@ _ADD_LIMIT = ctypes.CFUNCTYPE(
 )(_add_limit)
 
 
-def _openssl_context(context: ssl.SSLContext) -> tuple[ctypes.CDLL, ctypes.c_void_p]:
-    """Return OpenSSL, and its own object of a context."""
-    # CPython's object of a context is its own head, and OpenSSL's.
-    at = ctypes.c_void_p.from_address(id(context) + object.__basicsize__)
-    return ctypes.CDLL(_ssl.__file__), at
-
-
 def _limit_records(context: ssl.SSLContext) -> None:
     """Tell clients that records must be short (RFC 8449), which OpenSSL never does."""
     record_size_limit, in_hello, in_encrypted_extensions = 28, 0x80, 0x400
-    openssl, at = _openssl_context(context)
+    openssl, at = _openssl(context)
     where = in_hello | in_encrypted_extensions
     add = openssl.SSL_CTX_add_custom_ext
     assert add(at, record_size_limit, where, _ADD_LIMIT, None, None, None, None) == 1
@@ -146,7 +142,7 @@ def _limit_records(context: ssl.SSLContext) -> None:
 
 def _name_authority(context: ssl.SSLContext, authority: Path) -> None:
     """Tell clients by whom their certificates must be signed."""
-    openssl, at = _openssl_context(context)
+    openssl, at = _openssl(context)
     openssl.SSL_load_client_CA_file.restype = ctypes.c_void_p
     names = ctypes.c_void_p(openssl.SSL_load_client_CA_file(os.fsencode(authority)))
     assert names.value, authority
