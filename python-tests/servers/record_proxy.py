@@ -70,14 +70,9 @@ class Record:
         return self.word(0)
 
     @property
-    def is_gss(self) -> bool:
-        """Whether a call has Kerberos's credentials."""
-        return self.word(6) == rpc.RPCSEC_GSS
-
-    @property
     def gss_procedure(self) -> int | None:
         """What a call does with its context (RFC 2203, 5): 0 is to use it; None without one."""
-        return self.word(9) if self.is_gss else None
+        return self.word(9) if self.word(6) == rpc.RPCSEC_GSS else None
 
     @property
     def is_init(self) -> bool:
@@ -90,14 +85,9 @@ class Record:
         return len(self.data) > _BULK
 
     @property
-    def verifier_at(self) -> int:
-        """Where the last byte of a reply's verifier is."""
-        return 19 + self.word(4)
-
-    @property
     def results_at(self) -> int:
         """Where the results of a reply that was accepted begin."""
-        return self.verifier_at + 5
+        return 24 + self.word(4)  # behind a verifier of that length
 
     def go_on(self) -> None:
         """Send it where it was to go."""
@@ -112,14 +102,6 @@ class Record:
     def deny(self, auth_stat: rpc.AuthStat) -> list[bytes]:
         """Answer a call MSG_DENIED."""
         return self.answer(rpc.denied(auth_stat))
-
-    def fail(self, accept_stat: rpc.AcceptStat) -> list[bytes]:
-        """Answer a call by an RPC error, MSG_ACCEPTED, that has no verifier."""
-        return self.answer(rpc.accepted(accept_stat))
-
-    def refuse_context(self, major: int, minor: int) -> list[bytes]:
-        """Answer a call that makes a context by a status of GSS-API (RFC 2203, 5.2.3.1)."""
-        return self.answer(rpc.accepted(rpc.AcceptStat.SUCCESS, rpc.xdr(b"", major, minor, 0, b"")))
 
 
 Hook = Callable[[Record], Iterable[bytes]]

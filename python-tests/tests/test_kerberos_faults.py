@@ -19,7 +19,7 @@ from kerberos_client import Client, realm
 from nfsmulti.fiorun import FioProcess, FioResult, Option
 from nfsmulti.lab import Kerberos, Lab, LabConfig
 from servers.record_proxy import Fault, Record, RecordProxy, flipped, passed
-from servers.rpc import AcceptStat, AuthStat, record, xdr
+from servers.rpc import AcceptStat, AuthStat, accepted, record, xdr
 from servers.scripted import Nfs4, Status4
 
 VERIFIED: dict[str, Option] = {
@@ -252,7 +252,7 @@ def test_an_rpc_error_that_is_not_the_servers(client: Client, proxy: RecordProxy
     """It counts as not arrived, and is told once; the server's own reply follows."""
     fault = proxy.calls = Fault(
         lambda call: call.is_bulk,
-        lambda call: call.fail(AcceptStat.SYSTEM_ERR) + passed(call),
+        lambda call: call.answer(accepted(AcceptStat.SYSTEM_ERR)) + passed(call),
         times=2,
     )
     result = client.well(**VERIFIED)
@@ -293,8 +293,9 @@ def test_a_context_that_is_forged(
 
 
 def test_a_ticket_that_the_server_refuses(client: Client, proxy: RecordProxy) -> None:
-    failure = 13 << 16  # GSS_S_FAILURE
-    proxy.calls = Fault(lambda call: call.is_init, lambda one: one.refuse_context(failure, 7), 9)
+    results = xdr(b"", 13 << 16, 7, 0, b"")  # GSS_S_FAILURE (RFC 2203, 5.2.3.1)
+    refused_so = accepted(AcceptStat.SUCCESS, results)
+    proxy.calls = Fault(lambda call: call.is_init, lambda call: call.answer(refused_so), 9)
     refused(client(**VERIFIED), "the server refuses the ticket (GSS major status 0xd0000, minor 7)")
 
 
