@@ -13,7 +13,7 @@ from nfsmulti.fiorun import Engine
 from nfsmulti.paths import BUILD, ROOT
 from nfsmulti.processes import end_politely
 from strangers.servers import STRANGERS, Running, Stranger
-from strangers.trials import TRIALS, Verdict
+from strangers.trials import TRIALS
 
 _RUNS = BUILD / "strangers" / "runs"
 _DOCUMENT = ROOT / "docs" / "servers.md"
@@ -30,29 +30,29 @@ def main(names: list[str]) -> int:
     for name in names or known:
         number, stranger = known[name]
         stranger.program()
-        verdicts = {one: _verdict(one, stranger, f"127.0.34.{number}") for one in TRIALS}
-        cells = ["yes" if verdict.passed else "no" for verdict in verdicts.values()]
+        lacks = {one: _lacks(one, stranger, f"127.0.34.{number}") for one in TRIALS}
+        cells = ["no" if lines else "yes" for lines in lacks.values()]
         facts = (name, stranger.version, stranger.source, stranger.nfs)
         print(_row([*facts, *cells]), flush=True)
-        for trial, verdict in verdicts.items():
-            for line in verdict.lines:
+        for trial, lines in lacks.items():
+            for line in lines:
                 print(f"  {trial}: {line}", file=sys.stderr)
-            if not verdict.passed and _promised(name, trial):
+            if lines and _promised(name, trial):
                 broken.append(f"{name}: {trial}")
     if broken:
         print(f"{_DOCUMENT.name} says that these work: {', '.join(broken)}", file=sys.stderr)
     return 1 if broken else 0
 
 
-def _verdict(trial: str, stranger: Stranger, address: str) -> Verdict:
-    """Put a server through a trial, on a fresh one."""
+def _lacks(trial: str, stranger: Stranger, address: str) -> list[str]:
+    """Put a server through a trial, on a fresh one; return lines that say what fell short."""
     folder = _RUNS / stranger.name / trial.replace(" ", "-")
     shutil.rmtree(folder, ignore_errors=True)
     try:
         with Running(stranger, address, folder) as server:
             return TRIALS[trial](server, Fio(Engine.built()), folder / "fio")
     except HarnessError as error:
-        return Verdict(False, (str(error),))
+        return [str(error)]
 
 
 def _row(cells: list[str] | tuple[str, ...]) -> str:

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a server is put through: verified writes, of many clients too, metadata, and a restart.
 
-Each gives a Verdict, whose lines are the engine's and fio's where something fell short.
+Each gives the lines that the engine and fio said where something fell short, or none.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from jobs import Fio
@@ -59,30 +58,20 @@ _STEPS: dict[str, Options] = {
 }
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """Whether a trial passed; `lines` say what fell short."""
-
-    passed: bool
-    lines: tuple[str, ...] = ()
-
-
-def verified_write(server: Running, fio: Fio, folder: Path) -> Verdict:
+def verified_write(server: Running, fio: Fio, folder: Path) -> list[str]:
     """Write 32 MiB at random over two connections, with COMMITs, and read it back."""
     return _verified(fio.run(folder, pool=server.pool, options=_WRITE, timeout=_SECONDS))
 
 
-def many_clients(server: Running, fio: Fio, folder: Path) -> Verdict:
+def many_clients(server: Running, fio: Fio, folder: Path) -> list[str]:
     """Write and read the same by 64 clients, each of which has its share."""
     result = fio.run(folder, pool=server.pool, options=_MANY, timeout=_SECONDS)
-    verdict = _verified(result)
     served = sum(line.write_ops > 0 for line in result.stats)
-    if verdict.passed and served < _CLIENTS:
-        return Verdict(False, (f"{served} of {_CLIENTS} clients were served",))
-    return verdict
+    few = [] if served == _CLIENTS else [f"{served} of {_CLIENTS} clients were served"]
+    return _verified(result) or few
 
 
-def metadata(server: Running, fio: Fio, folder: Path) -> Verdict:
+def metadata(server: Running, fio: Fio, folder: Path) -> list[str]:
     """Make, look at, list, rename, mix and remove 5,000 entries; each step is tried."""
     lines: list[str] = []
     for name, step in _STEPS.items():
@@ -90,10 +79,10 @@ def metadata(server: Running, fio: Fio, folder: Path) -> Verdict:
         result = fio.run(here, pool=server.pool, options=options, timeout=_SECONDS)
         if result.status != 0:
             lines += [f"{name}: {line}" for line in _complaints(result)]
-    return Verdict(not lines, tuple(lines))
+    return lines
 
 
-def restart(server: Running, fio: Fio, folder: Path) -> Verdict:
+def restart(server: Running, fio: Fio, folder: Path) -> list[str]:
     """Kill the server by SIGKILL in the middle of a verified write, and start it again.
 
     hold_writes keeps what no COMMIT has answered for yet, so that all of it must be there.
@@ -111,12 +100,12 @@ def restart(server: Running, fio: Fio, folder: Path) -> Verdict:
         return _verified(process.result(_SECONDS))
 
 
-def _verified(result: FioResult) -> Verdict:
+def _verified(result: FioResult) -> list[str]:
     """Judge a job: it must have read back each block that it wrote."""
     report = result.report
     if result.status == 0 and report and report.bytes("read") == report.bytes("write") > 0:
-        return Verdict(True)
-    return Verdict(False, tuple(_complaints(result)))
+        return []
+    return _complaints(result)
 
 
 def _complaints(result: FioResult) -> list[str]:
@@ -131,7 +120,7 @@ def _complaints(result: FioResult) -> list[str]:
     return engine_first[:_LINES_MAX] or [status]
 
 
-TRIALS: dict[str, Callable[[Running, Fio, Path], Verdict]] = {
+TRIALS: dict[str, Callable[[Running, Fio, Path], list[str]]] = {
     "verified write": verified_write,
     "64 clients": many_clients,
     "metadata": metadata,
