@@ -471,11 +471,11 @@ _COME_THROUGH = {
     ),
     # From the first refusal on CLOSE has a compound of its own, which may have to wait.
     "no CLOSE by the current stateid, of a create": case(
-        _WAIT_TO_CLOSE, version=4, terms=partial(Terms, current_stateid=False), **_40,
+        _WAIT_TO_CLOSE, version=4, terms=partial(Terms, closes_apart=True), **_40,
         expected=_refused_one_close,
     ),
     "no CLOSE by the current stateid, of an open": case(
-        _WAIT_TO_CLOSE, **_OPEN_40, terms=partial(Terms, current_stateid=False, delegates=True),
+        _WAIT_TO_CLOSE, **_OPEN_40, terms=partial(Terms, closes_apart=True, delegates=True),
         expected=_refused_one_close,
     ),
     "a path dies amid a listing": case(
@@ -499,7 +499,7 @@ _COME_THROUGH = {
     ),
     # Also with one call at a time, as a session for names has.
     "verify asks for what a session takes": case(
-        terms=partial(Terms, max_response=2048), version=4, quiet=True, tree_depth=0,
+        terms=partial(Terms, response_max=2048), version=4, quiet=True, tree_depth=0,
         **{**_VERIFY_20, "size": 100}, files={f"tree/e{number:x}": b"" for number in range(100)},
     ),
 }  # fmt: skip

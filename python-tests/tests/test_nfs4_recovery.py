@@ -82,7 +82,7 @@ def _next_session(status: Status4, told: int, times: int) -> Case:
     """
     last = _DATA_SESSION + times
     again = on(Nfs4.CREATE_SESSION, Answer(status=status), first=last, after=_DATA_SESSION)
-    terms = partial(Terms, next_session=told)
+    terms = partial(Terms, next_session=1 + told)
     return case(_ENDS_SESSIONS, again, **_VERIFIED, terms=terms, expected=4 + 2 * times)
 
 
@@ -178,10 +178,10 @@ def test_a_slot_table_that_shrinks_and_grows(job: Run) -> None:
     """Slots beyond the target lie idle; those that come back begin with the number 1."""
     shrink, grow = 32, 160
 
-    def target(highest: int | None) -> Answer:
-        return Answer(do=lambda server: setattr(server.terms, "target", highest))
+    def target(slots: int) -> Answer:
+        return Answer(do=lambda server: setattr(server.terms, "target", slots))
 
-    hooks = on(Nfs4.WRITE, target(1), nth=shrink), on(Nfs4.WRITE, target(None), nth=grow)
+    hooks = on(Nfs4.WRITE, target(2), nth=shrink), on(Nfs4.WRITE, target(0), nth=grow)
     ran = job(*hooks, size="1m", **_VERIFIED)
     slots = [call.slot for call in ran.calls(Nfs4.WRITE)]
     assert len(slots) == 256
@@ -337,7 +337,7 @@ def test_an_open_that_no_slot_is_left_for_gets_another_session(client: FioRunner
 
         def hook(call: Call) -> Answer | None:
             if call.procedure is Nfs4.SEQUENCE and call.slot == 1:
-                server.terms.target = 0
+                server.terms.target = 1
             written = server.calls(Nfs4.WRITE)
             if call.procedure is not Nfs4.WRITE or call.session != written[0].session:
                 return None

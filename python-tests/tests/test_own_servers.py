@@ -367,12 +367,12 @@ def test_v41_restart(server: ScriptedServer, client41: Client41) -> None:
     [
         # 120 bytes of RPC's and COMPOUND's headers and SEQUENCE, and 4 of each other operation;
         # 84 and 8 of their results (RFC 8881, 18.36.3).
-        (Terms(max_request=400), [op(Nfs4.PUTROOTFH)] * 70, Status4.OK),
-        (Terms(max_request=400), [op(Nfs4.PUTROOTFH)] * 71, Status4.REQ_TOO_BIG),
-        (Terms(max_response=404), [op(Nfs4.PUTROOTFH)] * 40, Status4.OK),
-        (Terms(max_response=404), [op(Nfs4.PUTROOTFH)] * 41, Status4.REP_TOO_BIG),
+        (Terms(request_max=400), [op(Nfs4.PUTROOTFH)] * 70, Status4.OK),
+        (Terms(request_max=400), [op(Nfs4.PUTROOTFH)] * 71, Status4.REQ_TOO_BIG),
+        (Terms(response_max=404), [op(Nfs4.PUTROOTFH)] * 40, Status4.OK),
+        (Terms(response_max=404), [op(Nfs4.PUTROOTFH)] * 41, Status4.REP_TOO_BIG),
         (
-            Terms(max_response=4096),
+            Terms(response_max=4096),
             [*_EXPORT, op(Nfs4.READDIR, *[0] * 4, 4096, 4097, 0)],
             Status4.REP_TOO_BIG,
         ),

@@ -171,8 +171,8 @@ def test_the_smallest_session_limits_all(job: Run, small: int) -> None:
 
     def grant(call: Call) -> None:
         if call.procedure is Nfs4.CREATE_SESSION:
-            terms.max_response = 61 * KIB if call.nth == small else 2 * MIB
-            terms.max_request = 31 * KIB if call.nth == small else 2 * MIB
+            terms.response_max = 61 * KIB if call.nth == small else 2 * MIB
+            terms.request_max = 31 * KIB if call.nth == small else 2 * MIB
 
     two: Options = {"nconnect": 2, "bs": block, "size": 2 * block, "verify": "crc32c"}
     ran = job(grant, version=4, terms=lambda: terms, spread="roundrobin", **two)

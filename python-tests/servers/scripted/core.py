@@ -58,17 +58,19 @@ class Terms:
 
     minors: tuple[int, ...] = (1, 2)  # none: version 4 is PROG_MISMATCH
     slots: int = 64
-    target: int | None = None  # SEQUENCE's target_highest_slotid; None: the last slot granted
-    max_request: int = _MESSAGE
-    max_response: int = _MESSAGE
-    lease: int = 90  # seconds
-    next_session: int | None = None  # EXCHANGE_ID's eir_sequenceid once confirmed; None: the next
-    goes_on: bool = False  # whether a compound goes on behind an operation that failed
-    current_stateid: bool = True  # whether that of OPEN may be named by those behind it
-    tells_limits: bool = True  # whether there are maxread and maxwrite
-    zero_id: bool = False  # whether a client has the ID 0; at most one is there then
     delegates: bool = False  # OPEN gives a delegation of reads, whatever was wished
+    tells_limits: bool = True  # whether there are maxread and maxwrite
     minor_ids: dict[str, int] = field(default_factory=dict)  # server_owner's, by address; else 0
+
+    # As in struct limits (core/call.h).
+    lease: int = 90
+    closes_apart: bool = False
+    goes_on: bool = False
+    zero_id: bool = False
+    target: int = 0
+    next_session: int = 0
+    request_max: int = _MESSAGE
+    response_max: int = _MESSAGE
 
 
 class Kept(NamedTuple):
@@ -218,11 +220,9 @@ class Core:
         limits.attributes = self._library.attributes_all()
         if not terms.tells_limits:
             limits.attributes &= ~(1 << _MAXREAD | 1 << _MAXWRITE)
-        limits.lease, limits.goes_on, limits.zero_id = terms.lease, terms.goes_on, terms.zero_id
-        limits.closes_apart = not terms.current_stateid
-        limits.request_max, limits.response_max = terms.max_request, terms.max_response
-        limits.target = 0 if terms.target is None else terms.target + 1
-        limits.next_session = 0 if terms.next_session is None else terms.next_session + 1
+        for name, _ in self._ffi.typeof("struct limits").fields:
+            if hasattr(terms, name):
+                setattr(limits, name, getattr(terms, name))
         flavors = self._export.flavors
         told = xdr(len(flavors)) + b"".join(map(_secinfo4, flavors))
         self._flavors = self._ffi.from_buffer(told)
