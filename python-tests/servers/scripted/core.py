@@ -231,14 +231,12 @@ class Core:
     # --- calls of NFSv3, and operations of NFSv4.1 (hooks.h) ---
 
     def _begin(self, number: int) -> int:
-        operation, told = self._operation(number), self._asked.operation
-        if operation is None:
-            return 0
+        procedures, told = NFS3 if self._asked.version == 3 else OPERATIONS, self._asked.operation
         nodes, name = self._export.nodes, self._name(told.name)
         path = nodes[told.file].below(name) if told.file < len(nodes) else name
         lost = told.status in (Status.STALE, Status.BADHANDLE)
         self._call, self._answer = self._ask(
-            operation,
+            procedures[number],
             file="?" if lost else path,
             name=name,
             session=told.session.number,
@@ -248,19 +246,14 @@ class Core:
         unheard = self._answer.unheard()
         return int(self._library.HOOKS_UNHEARD) if unheard else self._answer.refusal()
 
-    def _end(self, number: int, status: int) -> int:
+    def _end(self) -> int:
         asked, results = self._asked, self._answer.results
-        if self._operation(number) is None:
-            return status
         room = self._ffi.buffer(self._results)
         if results is not None:
             asked.written, asked.replaced = asked.begun + len(results), True
             room[asked.begun : asked.written] = results
         self._call.status = int.from_bytes(room[asked.begun : asked.begun + 4], "big")
         return self._call.status
-
-    def _operation(self, number: int) -> Procedure | None:
-        return (OPERATIONS if self._asked.version == 4 else NFS3).get(number)
 
     # --- files (core/files.h) ---
 

@@ -24,7 +24,7 @@ struct front {
 };
 
 int32_t (*hooks_begin)(uint32_t operation);
-uint32_t (*hooks_end)(uint32_t operation, uint32_t status);
+uint32_t (*hooks_end)(void);
 uint32_t (*hooks_tell)(uint64_t file, uint8_t *handle);
 uint32_t (*hooks_write)(uint64_t file, struct transfer *write, const uint8_t *data);
 
@@ -96,7 +96,7 @@ uint32_t front_end(struct nfs_call *call, uint32_t status)
 	if (!front->begun || front->unheard) /* it could not be where it is, or was not heard */
 		return status;
 	asked->replaced = front->begun = false;
-	status = hooks_end(asked->operation.number, status);
+	status = hooks_end();
 	if (asked->replaced)
 		call->data = NULL;
 	call->out->at = asked->results + asked->written;

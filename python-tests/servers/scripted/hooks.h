@@ -16,7 +16,7 @@ enum { HOOKS_UNHEARD = -1 }; /* hooks_begin(): the call is as if it had not come
  * and after it: both see struct asked, and return a status.
  */
 extern int32_t (*hooks_begin)(uint32_t operation);
-extern uint32_t (*hooks_end)(uint32_t operation, uint32_t status);
+extern uint32_t (*hooks_end)(void);
 /* Puts a file's handle there; returns its length. */
 extern uint32_t (*hooks_tell)(uint64_t file, uint8_t *handle);
 extern uint32_t (*hooks_write)(uint64_t file, struct transfer *write, const uint8_t *data);

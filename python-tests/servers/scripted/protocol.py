@@ -23,7 +23,7 @@ VERIFIER_SIZE = 8
 
 
 class Nfs4(Enum):
-    """The two procedures of version 4, and the operations that the server carries out.
+    """The two procedures of version 4, and the operations that the core serves.
 
     No operation has the number of a procedure, so both are in one list.
     """
@@ -45,6 +45,7 @@ class Nfs4(Enum):
     READ = 25
     READDIR = 26
     REMOVE = 28
+    RENAME = 29
     SAVEFH = 32
     SECINFO = 33
     SETATTR = 34
