@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_helpers import Place, Traced, done
+from engine_helpers import Place, Traced, done, eventually
 from scripted_jobs import (
     BOTH,
     KIB,
@@ -269,7 +269,7 @@ def test_clients_leave_a_server_in_its_grace_period(clients: Run) -> None:
         return Answer(status=Status4.GRACE) if _opens_its_own(call) else None
 
     def during(server: ScriptedServer, process: FioProcess) -> None:
-        server.wait_for(lambda: sum(map(_opens_its_own, server.calls(Nfs4.OPEN))) > 4 * 4)
+        eventually(lambda: sum(map(_opens_its_own, server.calls(Nfs4.OPEN))) > 4 * 4)
         process.signal(signal.SIGTERM)
 
     outcome = clients(wait, during=during)
@@ -358,7 +358,7 @@ def test_why_clients_are_not_served_is_told(clients: Run) -> None:
         return NEVER if machine == "m0" else Answer(status=Status4.DELAY)
 
     def during(server: ScriptedServer, process: FioProcess) -> None:
-        server.wait_for(lambda: len(server.calls(Nfs4.READ)) > 4 and len(set(lost)) > 1)
+        eventually(lambda: len(server.calls(Nfs4.READ)) > 4 and len(set(lost)) > 1)
         process.signal(signal.SIGTERM)
 
     outcome = clients(hinder, during=during, iodepth=4)

@@ -80,9 +80,9 @@ def test_hundreds_of_reconnects(local_fio: FioRunner, sanitized: bool) -> None:
         server.create("f", bytes(1 << 20))
         terms: Options = {"iodepth": 32, "nconnect": nconnect, "spread": "queue", "filename": "f"}
         with local_fio.start(pool=server.pool(), rw="randread", **_FOR_LONG, **terms) as process:
-            server.wait_for(lambda: len(seen) >= 100, 60)
+            eventually(lambda: len(seen) >= 100, 60)
             descriptors, memory = _look(process)
-            server.wait_for(lambda: len(seen) >= 600, 240)
+            eventually(lambda: len(seen) >= 600, 240)
             more, larger = _look(process)
             process.signal(signal.SIGTERM)
             assert "LeakSanitizer" not in local_fio.finish(process).messages

@@ -249,9 +249,9 @@ def _stop_once_told(_: ScriptedServer, process: FioProcess) -> None:
 
 
 def _stop_once_asked_thrice(server: ScriptedServer, process: FioProcess) -> None:
-    server.wait_for(lambda: len(server.calls(Nfs.COMMIT, Nfs4.COMMIT)) > 0)
+    eventually(lambda: len(server.calls(Nfs.COMMIT, Nfs4.COMMIT)) > 0)
     before = len(server.calls(Nfs.LOOKUP, Nfs4.OPEN))
-    server.wait_for(lambda: len(server.calls(Nfs.LOOKUP, Nfs4.OPEN)) > before + 2)
+    eventually(lambda: len(server.calls(Nfs.LOOKUP, Nfs4.OPEN)) > before + 2)
     process.signal(signal.SIGTERM)
 
 

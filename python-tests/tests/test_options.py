@@ -487,7 +487,7 @@ def test_interrupted_layout_is_taken_back(roomy: Place) -> None:
 
 def test_interrupted_while_it_mounts(job: Run) -> None:
     def during(server: ScriptedServer, process: FioProcess) -> None:
-        server.wait_for(lambda: len(server.calls(Mount.MNT)) > 0)
+        eventually(lambda: len(server.calls(Mount.MNT)) > 0)
         process.signal(signal.SIGTERM)
 
     ran = job(on(Mount.MNT, NEVER), during=during, error=None)

@@ -210,7 +210,7 @@ def _stop_at(*procedures: Procedure) -> Callable[[ScriptedServer, FioProcess], N
     """Make what tells a job to end when the server has got such a call."""
 
     def during(server: ScriptedServer, process: FioProcess) -> None:
-        server.wait_for(lambda: len(server.calls(*procedures)) > 0)
+        eventually(lambda: len(server.calls(*procedures)) > 0)
         process.signal(signal.SIGTERM)
 
     return during

@@ -221,7 +221,7 @@ def test_a_reply_to_a_call_that_has_not_left(job: Run) -> None:
 
     def go_on(server: ScriptedServer, process: FioProcess) -> None:
         eventually(lambda: guessed and "messages are broken" in stderr_of(process))
-        server.read_again()
+        server.reading.set()
 
     large: Options = {"bs": "1m", "size": "32m", "iodepth": depth, "verify": "crc32c"}
     ran = job(guess, receive_buffer=64 * KIB, during=go_on, **large)

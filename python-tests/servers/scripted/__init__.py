@@ -29,6 +29,7 @@ import socket
 import struct
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Self
@@ -285,8 +286,7 @@ class ScriptedServer:
         self.addresses = tuple(addresses)
         self._receive_buffer = receive_buffer
         self._log: list[Call] = []
-        self._counts: dict[Procedure, int] = {}
-        self._logged = threading.Condition()
+        self._counts = Counter[Procedure]()
         self._failure: BaseException | None = None
         self._connections: set[Connection] = set()
         self._numbers = {NFS: itertools.count(), MOUNT: itertools.count()}  # of connections
@@ -339,12 +339,6 @@ class ScriptedServer:
     def kept(self) -> Kept:
         """Return what the server keeps of clients of NFSv4.1."""
         return self.core.kept()
-
-    def wait_for(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
-        """Wait until the condition holds, which is looked at after each call."""
-        with self._logged:
-            if not self._logged.wait_for(condition, seconds):
-                raise TimeoutError(f"not in {seconds} s: the server has got {len(self._log)} calls")
 
     # --- its files ---
 
@@ -401,12 +395,8 @@ class ScriptedServer:
                 connection.reset()
 
     def stop_reading(self) -> None:
-        """Read nothing more from any connection, so that clients cannot send."""
+        """Read nothing from any connection until `reading` is set, so that clients cannot send."""
         self.reading.clear()
-
-    def read_again(self) -> None:
-        """Go on after stop_reading()."""
-        self.reading.set()
 
     def refuse(self, address: str | None = None) -> None:
         """Refuse new connections, at one address or all."""
@@ -433,11 +423,22 @@ class ScriptedServer:
     # --- calls ---
 
     def carry_out(self, connection: Connection, rpc: RpcCall) -> tuple[Call, Answer, bytes]:
-        """Carry a call out, and ask the hooks how it, or each operation, is to be answered."""
+        """Carry a call out: it, or each operation, is logged, and its answer asked of the hooks."""
         asked: list[tuple[Call, Answer]] = []
 
         def ask(procedure: Procedure, **arguments: Any) -> tuple[Call, Answer]:
-            call = self._logged_call(connection, rpc, procedure, arguments)
+            self._counts[procedure] += 1
+            call = Call(
+                procedure=procedure,
+                xid=rpc.xid,
+                connection=connection.number,
+                client=connection.client,
+                server=connection.server,
+                credentials=rpc.credentials,
+                nth=self._counts[procedure],
+                **arguments,
+            )
+            self._log.append(call)
             asked.append((call, self._decide(call)))
             return asked[-1]
 
@@ -468,26 +469,6 @@ class ScriptedServer:
         except NfsError as error:
             return xdr(error.status)
         return xdr(Status.OK, root.handle, len(flavors), *flavors)
-
-    def _logged_call(
-        self, connection: Connection, rpc: RpcCall, procedure: Procedure, asked: dict[str, Any]
-    ) -> Call:
-        """Log a call, or an operation of a compound."""
-        nth = self._counts[procedure] = self._counts.get(procedure, 0) + 1
-        call = Call(
-            procedure=procedure,
-            xid=rpc.xid,
-            connection=connection.number,
-            client=connection.client,
-            server=connection.server,
-            credentials=rpc.credentials,
-            nth=nth,
-            **asked,
-        )
-        with self._logged:
-            self._log.append(call)
-            self._logged.notify_all()
-        return call
 
     def _decide(self, call: Call) -> Answer:
         try:
