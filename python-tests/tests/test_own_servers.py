@@ -12,7 +12,6 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,9 +24,7 @@ from nfsmulti.fiorun import Engine, FioResult, Option
 from nfsmulti.processes import run
 from servers.record_proxy import RecordProxy
 from servers.rpc import (
-    CALL,
     NFS,
-    RPC_VERSION,
     AcceptStat,
     Fixed,
     Hyper,
@@ -35,11 +32,10 @@ from servers.rpc import (
     RpcError,
     accepted,
     mark,
-    message,
     record,
     xdr,
 )
-from servers.scripted import Answer, Call, Nfs, Nfs4, ScriptedServer, Stable, Status4, Terms, on
+from servers.scripted import Answer, Call, Nfs4, ScriptedServer, Stable, Status4, Terms
 
 _TIB = 1 << 40
 _SECONDS = 60.0
@@ -399,22 +395,10 @@ def test_a_proxy_ends_whose_server_reads_nothing() -> None:
         eventually(lambda: proxy.seen)
 
 
-_REPLY = message(1, accepted(AcceptStat.SUCCESS))
-
-
-def _null(server: ScriptedServer, expected: bytes) -> None:
-    """Call NULL: that must come back."""
-    null = record(xdr(1, CALL, RPC_VERSION, NFS, 3, 0, 0, 0, 0, 0))
-    with socket.create_connection(("127.0.0.1", server.nfs_port), _SECONDS) as wire:
-        wire.sendall(null)
-        assert wire.makefile("rb").read(len(expected)) == expected
-
-
 def test_fragments() -> None:
-    parts = ((0, 20), (20, 20), (20, 23), (23, 24))
-    fragments = (mark(end - at, last=end == 24) + _REPLY[at:end] for at, end in parts)
-    with ScriptedServer(on(Nfs.NULL, Answer(sent=partial(record, fragments=(20, 0, 3))))) as server:
-        _null(server, b"".join(fragments))
+    data, parts = bytes(range(24)), ((0, 20), (20, 20), (20, 23), (23, 24))
+    fragments = (mark(end - at, last=end == 24) + data[at:end] for at, end in parts)
+    assert record(data, (20, 0, 3)) == b"".join(fragments)
 
 
 def test_an_exception_of_a_hook_is_raised_at_the_end() -> None:
@@ -422,6 +406,7 @@ def test_an_exception_of_a_hook_is_raised_at_the_end() -> None:
         raise AssertionError(f"no {call.procedure} wanted")
 
     server = ScriptedServer(hook).__enter__()
-    _null(server, record(_REPLY))
+    with RpcClient("127.0.0.1", server.nfs_port, NFS, 3) as client:
+        assert client.call(0) == b""
     with pytest.raises(AssertionError, match=r"no Nfs\.NULL wanted"):
         server.__exit__(None)
