@@ -35,7 +35,7 @@ from servers.rpc import (
     record,
     xdr,
 )
-from servers.scripted import Answer, Call, Nfs4, ScriptedServer, Stable, Status4, Terms
+from servers.scripted import Answer, Call, Nfs, Nfs4, ScriptedServer, Stable, Status4, Terms
 
 _TIB = 1 << 40
 _SECONDS = 60.0
@@ -409,4 +409,17 @@ def test_an_exception_of_a_hook_is_raised_at_the_end() -> None:
     with RpcClient("127.0.0.1", server.nfs_port, NFS, 3) as client:
         assert client.call(0) == b""
     with pytest.raises(AssertionError, match=r"no Nfs\.NULL wanted"):
+        server.__exit__(None)
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_exception_of_the_servers_own_is_raised_at_the_end() -> None:
+    """Of a function that C calls: of one that cuts files, by a size that none can have."""
+    server = ScriptedServer().__enter__()
+    server.create("f")
+    size = xdr(server.export.find("f").handle, 0, 0, 0, 1, Hyper(1 << 63), 0, 0, 0)
+    lost = pytest.raises(ConnectionResetError)
+    with RpcClient("127.0.0.1", server.nfs_port, NFS, 3) as client, lost:
+        client.call(Nfs.SETATTR.value, size)
+    with pytest.raises(OverflowError):
         server.__exit__(None)

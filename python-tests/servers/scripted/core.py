@@ -130,8 +130,9 @@ def _hook(ffi: FFI, kind: CData, method: str) -> CData:
     def call(*arguments: object) -> object:
         return getattr(_serving.core, method)(*arguments) or nothing
 
-    def failed(_: object, error: BaseException, __: object) -> int:
-        return error.status if isinstance(error, NfsError) else _serving.core.failed(error)
+    def failed(_: object, error: BaseException, __: object) -> int | None:
+        status = error.status if isinstance(error, NfsError) else _serving.core.failed(error)
+        return None if nothing is None else status
 
     return ffi.callback(kind, call, onerror=failed)
 
