@@ -9,7 +9,7 @@ from typing import Any
 import made_runs
 import pytest
 from conftest import call_harness
-from made_runs import latency
+from made_runs import latency, part
 from run_helpers import made_record
 
 from nfsmulti.errors import HarnessError
@@ -131,38 +131,26 @@ def test_a_skipped_load_neither_waits_nor_is_run_again(tmp_path: Path) -> None:
 # --- until the server has caught up ---
 
 
-def _probes(waits: list[float], said: list[str]) -> tuple[offered.Probes, list[PlannedCell]]:
-    """Return probes that take so long, in µs."""
-    ran: list[PlannedCell] = []
+def test_a_load_waits_until_a_probe_is_as_fast_as_the_fastest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server that never catches up is told."""
+    waits, ran, said = iter([100, 900, 160, 140, 151, 149, 900]), list[PlannedCell](), list[str]()
 
     def run(planned: PlannedCell) -> Cell:
         ran.append(planned)
-        cell = _ended(planned)
-        assert cell.read
-        bins = {str(int(waits.pop(0) * 1000)): 100}
-        return dataclasses.replace(cell, read=dataclasses.replace(cell.read, bins=bins))
+        read = part("read", bins={f"{next(waits)}000": 100})
+        return dataclasses.replace(_ended(planned), read=read(_ended(planned)))
 
-    return offered.Probes(run, said.append), ran
-
-
-def test_a_load_waits_until_a_probe_is_as_fast_as_the_fastest() -> None:
-    said: list[str] = []
-    probes, ran = _probes([100, 900, 160, 140], said)
+    probes = offered.Probes(run, said.append)
     peak, load, *_ = _plan(Choice(load=(50,)), 1)
     probes.wait(peak)
     assert not ran
-    probes.wait(load)
-    probes.wait(load)
-    assert len(ran) == 4
+    for seen in (1, 4, 6):
+        probes.wait(load)
+        assert len(ran) == seen
     spec = ran[0].spec
     assert (spec.options["iodepth"], spec.load, spec.seconds, said) == (1, 0, 1, [])
-
-
-def test_a_server_that_never_catches_up_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
-    probes, _ = _probes([100, 900], said)
-    load = _plan(Choice(load=(50,)), 1)[1]
-    probes.wait(load)
     monkeypatch.setattr(offered, "_PATIENCE_SECONDS", -1.0)
     probes.wait(load)
     assert said == [f"before {load.id} the server had not caught up: 900 µs"]

@@ -20,9 +20,6 @@ from unittest.mock import MagicMock
 import judge
 import pytest
 from conftest import call_harness, missing, refusal, started_lab
-from hypothesis import given as of
-from hypothesis import settings
-from hypothesis import strategies as st
 from lab_faults import FaultKind, Faults
 
 import fault_table as commands
@@ -78,19 +75,6 @@ def _schedule(seed: int, number: int, seconds: float, paths: int) -> list[_PathF
             faults.append(_PathFault(now, end, path, kind))
         now += draw.uniform(*_GAP)
     return faults
-
-
-@settings(deadline=None)
-@of(st.integers(), st.integers(0, 1000), st.floats(0, 300), st.integers(2, 16))
-def test_schedule_leaves_a_path_whole(seed: int, number: int, seconds: float, count: int) -> None:
-    faults = _schedule(seed, number, seconds, count)
-    assert faults == _schedule(seed, number, seconds, count)
-    for fault in faults:
-        assert 0 <= fault.begin <= fault.end <= seconds
-        others = [other for other in faults if other.begin <= fault.begin < other.end]
-        broken = [other.path for other in others if other is not fault]
-        assert fault.path not in broken
-        assert len({*broken, fault.path}) < count
 
 
 # --- passes over servers that fail ---
