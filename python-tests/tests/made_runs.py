@@ -102,6 +102,12 @@ def _cell(
     )  # fmt: skip
 
 
+def block(repeat: int, rate: float, **factors: Factor) -> Cell:
+    """Make a cell that has read at a rate, of which nothing else is known."""
+    side = Figures(1, 1, 1, 1, rate, 1, 1, 1, 1, 1)
+    return Cell(f"{repeat}", factors, repeat, "done", "", "", read=side)
+
+
 def made(
     scenario: str,
     cells: Iterable[tuple[Mapping[str, Factor], Mapping[str, Any]]],

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import time
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -42,27 +43,23 @@ def _logs(folder: Path, seconds: float = 8, jobs: int = 1) -> Series:
     return Series(spec, folder)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "ends", "rates"),
-    [
-        (1000, [1000, 2000, 3000], [1.0, 1.0, 1.0]),
-        (1000, [1003, 2190, 3520], [1.0, 1.0, 1.0]),  # windows that drift
-        (1000, [1400, 2450, 3500, 4550], [1.0, 1.0, 1.0, 1.0]),
-        (1000, [1000, 4010, 5010], [1.0, 0.0, 0.0, 1.0, 1.0]),  # nothing for two seconds
-        (1000, [], []),
-        (8, [251, 502, 750, 1001, 1250, 1500, 1999], [1.0, 0.75]),  # of 250 ms, and one lacks
-    ],
-)
-def test_windows_of_a_log_are_seconds(
-    tmp_path: Path, seconds: float, ends: list[int], rates: list[float]
-) -> None:
-    """Of two jobs and both directions they are summed. A cell's length makes its windows'."""
-    for job in (1, 2):
-        lines = "".join(f"{at}, {job}, {way}, 4096, 0\n" for at in ends for way in (0, 1))
-        (tmp_path / f"bw_bw.{job}.log").write_text(lines)
-    logs = _logs(tmp_path, seconds)
-    found = logs.bandwidth(logs.windows(), (ends or [0])[-1] / 1000)
-    assert found == pytest.approx([6 * 1024.0 * rate for rate in rates], rel=0.02)
+def test_windows_of_a_log_are_seconds(tmp_path: Path) -> None:
+    """Of all jobs and both directions they are summed. A cell's length makes its windows'."""
+    for seconds, lines, rates in (
+        (1000, {1000: 1, 2000: 2, 3000: 4}, [1, 2, 4]),
+        (1000, {1003: 1, 2190: 2, 3520: 4}, [1, 1.997, 3.62]),  # windows that drift
+        (1000, {1000: 1, 4010: 3, 5010: 5}, [1, 0, 0, 2.97, 4.98]),  # nothing for two seconds
+        (1000, {}, []),
+        (8, {251: 1, 502: 2, 750: 3, 1001: 4, 1250: 5, 1500: 6, 1999: 8}, [2.5, 4.75]),  # 250 ms
+    ):
+        for job, way in product((1, 2), (0, 1)):
+            each = 2 * job + way  # which adds up to 14
+            text = "".join(f"{at}, {each * rate}, {way}, 4096, 0\n" for at, rate in lines.items())
+            log = tmp_path / f"bw_bw.{job}.log"
+            log.write_text(way * (log.read_text() if log.exists() else "") + text)
+        logs = _logs(tmp_path, seconds)
+        found = logs.bandwidth(logs.windows(), max(lines, default=0) / 1000)
+        assert found == pytest.approx([14 * 1024 * rate for rate in rates], rel=0.005), lines
 
 
 def test_latency_is_that_of_all_jobs_bins_second_by_second(tmp_path: Path) -> None:
@@ -73,11 +70,11 @@ def test_latency_is_that_of_all_jobs_bins_second_by_second(tmp_path: Path) -> No
     one = line(1000, 0, bin640=99) + line(1000, 1, bin1000=7) + line(3001, 0, bin640=1)
     (tmp_path / "latency_clat_hist.1.log").write_text(one)
     (tmp_path / "latency_clat_hist.2.log").write_text(line(1002, 0, bin640=96, bin700=5))
-    # Bins 640 and 700 of fio's json+ are these.
-    ns640, ns700 = 33.024, 63.744
+    # Bins 640, 700 and 1000 of fio's json+ are these.
+    ns640, ns700, ns1000 = 33.024, 63.744, 1712.128
     found = _logs(tmp_path).latency()
     assert found["read"] == {"p50_us": [ns640, None, ns640], "p99_us": [ns700, None, ns640]}
-    assert list(found["write"]) == ["p50_us", "p99_us"]
+    assert found["write"] == {"p50_us": [ns1000], "p99_us": [ns1000]}
     assert list(tmp_path.iterdir()) == []  # histograms take room
 
 
@@ -112,10 +109,15 @@ def test_delayed_replies_are_marked_when_the_engine_says_so(tmp_path: Path) -> N
 
 
 def test_the_live_line_says_what_all_paths_do() -> None:
-    counts = {"bytes": 4e6, "ops": 1000.0, "ns": 5e8, **dict.fromkeys(TROUBLES, 1.0)}
-    now = Live({"a": counts}, {"a": counts})
-    assert now.text([1.0, 2.0, 4.0]).startswith("4.00 MB/s 1,000 IOPS 0.500 ms ▂▄█ 1 error 1")
-    asked_to_wait = {**dict.fromkeys(counts, 0.0), "ns": 5e8}
+    troubles = {name: float(count) for count, name in enumerate(TROUBLES)}
+    since = {"a": {"bytes": 9e9, **troubles}, "b": {"bytes": 8e9, **dict.fromkeys(TROUBLES, 1.0)}}
+    per_s = {
+        "a": {"bytes": 3e6, "ops": 750.0, "ns": 3e8},
+        "b": {"bytes": 1e6, "ops": 250, "ns": 2e8},
+    }
+    said = "1 error 2 reconnects 3 reissues 4 retransmissions"
+    assert Live(since, per_s).text([1, 2, 4]) == f"4.00 MB/s 1,000 IOPS 0.500 ms ▂▄█ {said}"
+    asked_to_wait = {"ns": 5e8, **dict.fromkeys(TROUBLES, 0.0)}
     assert Live({"a": asked_to_wait}, {"a": asked_to_wait}).text([]) == "0 MB/s 0 IOPS"
 
 
@@ -355,17 +357,17 @@ def test_a_labs_server_is_its_processes_alone() -> None:
 # --- fio's report ---
 
 
-def _job(runtime: int, latencies: dict[int, int]) -> dict[str, object]:
+def _job(runtime: int, latencies: dict[int, int], usr: float, sys: float) -> dict[str, object]:
     count = sum(latencies.values())
     mean = sum(latency * seen for latency, seen in latencies.items()) / count
     clat = {"N": count, "mean": mean, "bins": {str(k): v for k, v in latencies.items()}}
     read = {"runtime": runtime, "io_bytes": 1000 * count, "total_ios": count, "clat_ns": clat}
-    cpu = {"usr_cpu": 10.0, "sys_cpu": 40.0, "job_runtime": runtime}
+    cpu = {"usr_cpu": usr, "sys_cpu": sys, "job_runtime": runtime}
     return {"error": 0, "read": read, **cpu}
 
 
 def test_report_sums_jobs_and_merges_percentiles() -> None:
-    jobs = [_job(2000, {100: 98, 900: 2}), _job(1000, {100: 100, 500: 100})]
+    jobs = [_job(2000, {100: 98, 900: 2}, 10, 40), _job(1000, {100: 100, 500: 100}, 5, 20)]
     report = FioReport({"jobs": jobs})
     assert report.bytes("read") == 300_000
     assert report.bandwidth("read") == 150_000
@@ -374,7 +376,7 @@ def test_report_sums_jobs_and_merges_percentiles() -> None:
     assert report.latency_percentile("read", 50) == 100
     assert report.latency_percentile("read", 99) == 500
     assert report.latency_percentile("read", 100) == 900
-    assert report.cpu_seconds() == pytest.approx(1.5)
+    assert report.cpu_seconds() == pytest.approx(1.25)
 
 
 def test_report_after_messages_and_without_one() -> None:

@@ -19,7 +19,7 @@ import made_runs
 import pytest
 from browser import look
 from conftest import call_harness, refusal
-from made_runs import changed, dd, only, placed
+from made_runs import block, changed, dd, only, placed
 
 from nfsmulti.kept.compare import Figure, judged, together, trials
 from nfsmulti.kept.forms import Exit
@@ -118,13 +118,8 @@ def _drifting(rng: random.Random) -> list[Cell]:
         drift = rng.gauss(0, 0.05)
         for number in range(18):
             rate = (1 + number) * math.exp(drift + rng.gauss(0, 0.05))
-            found.append(_cell(number, repeat, rate))
+            found.append(block(repeat, rate, n=number))
     return found
-
-
-def _cell(number: int, repeat: int, rate: float) -> Cell:
-    side = Figures(1, 1, 1, 1, rate, 1, 1, 1, 1, 1)
-    return Cell("", {"n": number}, repeat, "done", "", "", read=side)
 
 
 @pytest.mark.full
@@ -145,8 +140,8 @@ def test_the_mean_over_cells_that_drift_together_holds_its_level() -> None:
 
 
 def test_a_cell_that_ran_once_does_not_tell_how_repeats_differ() -> None:
-    once, twice = _cell(0, 1, 1), _cell(1, 1, 1)
-    a, b = (dataclasses.replace(dd(1), cells=[once, twice, _cell(1, 2, rate)]) for rate in (1, 4))
+    once, twice = block(1, 1, n=0), block(1, 1, n=1)
+    a, b = (dataclasses.replace(dd(1), cells=[once, twice, block(2, rate, n=1)]) for rate in (1, 4))
     ratio = together(pairs(a, b), Figure.THROUGHPUT)
     assert ratio
     assert ratio.value == pytest.approx(math.sqrt(2))  # 1 of the one cell, and 2 of the other
@@ -155,7 +150,7 @@ def test_a_cell_that_ran_once_does_not_tell_how_repeats_differ() -> None:
 def test_cells_are_told_in_the_order_of_their_names() -> None:
     """A plan has them in another order in each repeat."""
     made = dd(1)
-    cells = [_cell(number, 1, 1) for number in (10, 2, 1)]
+    cells = [block(1, 1, n=number) for number in (10, 2, 1)]
     found = pairs(*[dataclasses.replace(made, cells=cells)] * 2)
     assert [pair.name for pair in found] == ["n 1", "n 2", "n 10"]
 

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_runs import block
 
 from nfsmulti import texts
 from nfsmulti.report import cells, measures
 from nfsmulti.report.story import Judged, Verdict, beyond, judge, weakest
 from nfsmulti.stats import Ratio, Sample, holm, jain, merged, percentile_us
-from nfsmulti.summary import Cell, Factor, Figures
+from nfsmulti.summary import Cell
 
 _FIGURE = st.floats(min_value=1e-3, max_value=1e6)
 
@@ -83,11 +84,6 @@ def test_ratio_turned_round_is_its_inverse(pairs: list[tuple[float, float]]) -> 
     assert ratio.p == pytest.approx(inverse.p)
 
 
-def _block(repeat: int, rate: float, **factors: Factor) -> Cell:
-    side = Figures(1, 1, 1, 1, rate, 1, 1, 1, 1, 1)
-    return Cell(f"{repeat}", factors, repeat, "done", "", "", read=side)
-
-
 def _ratio(over: list[Cell], under: list[Cell]) -> tuple[float, int] | None:
     """Return the ratio of their rates, and of how many pairs it is."""
     found = cells.ratio(over, under, measures.MB_PER_S)
@@ -95,20 +91,20 @@ def _ratio(over: list[Cell], under: list[Cell]) -> tuple[float, int] | None:
 
 
 def test_cells_are_paired_by_their_repeat() -> None:
-    over = [_block(3, 30), _block(1, 2), _block(2, 10), _block(4, 7)]
-    under = [_block(1, 1), _block(2, 5), _block(3, 15), _block(5, 9)]
+    over = [block(3, 30), block(1, 2), block(2, 10), block(4, 7)]
+    under = [block(1, 1), block(2, 5), block(3, 15), block(5, 9)]
     assert _ratio(over, under) == (2, 3)
-    assert _ratio([_block(1, 1)], [_block(2, 1)]) is None
-    assert _ratio([_block(1, 0)], [_block(1, 1)]) is None
-    two = [_block(1, 2, paths=2), _block(1, 8, paths=3)]
-    assert _ratio(two, [_block(1, 2, paths=1)]) == (2, 1)
+    assert _ratio([block(1, 1)], [block(2, 1)]) is None
+    assert _ratio([block(1, 0)], [block(1, 1)]) is None
+    two = [block(1, 2, paths=2), block(1, 8, paths=3)]
+    assert _ratio(two, [block(1, 2, paths=1)]) == (2, 1)
 
 
 def test_cells_are_paired_with_their_like() -> None:
     rates = {"small": 1, "large": 100}
     over, under = (
         [
-            _block(repeat, times * rate, client=client, size=size)
+            block(repeat, times * rate, client=client, size=size)
             for repeat in (1, 2, 3)
             for size, rate in rates.items()
         ]
@@ -122,8 +118,8 @@ def test_cells_are_paired_with_their_like() -> None:
 
 def test_a_pair_that_repeats_lack_neither_shifts_the_ratio_nor_adds_scatter() -> None:
     gains = {"small": 2, "large": 4}
-    over = [_block(n, gain, many=1, size=size) for size, gain in gains.items() for n in (1, 2, 3)]
-    under = [_block(n, 1, many=0, size=size) for size in gains for n in (1, 2, 3)]
+    over = [block(n, gain, many=1, size=size) for size, gain in gains.items() for n in (1, 2, 3)]
+    under = [block(n, 1, many=0, size=size) for size in gains for n in (1, 2, 3)]
     balanced, lacking = (
         cells.ratio(found, under, measures.MB_PER_S) for found in (over, over[:-2])
     )
@@ -142,7 +138,7 @@ def test_of_cells_without_their_like_whole_repeats_are_paired() -> None:
     """As in half of a factorial."""
     over, under = (
         [
-            _block(repeat, times * rate, buffer=buffer, sync=sync, size=size)
+            block(repeat, times * rate, buffer=buffer, sync=sync, size=size)
             for repeat in (1, 2, 3)
             for (sync, size), rate in zip(half, (1, 100), strict=True)
         ]
@@ -154,8 +150,8 @@ def test_of_cells_without_their_like_whole_repeats_are_paired() -> None:
 
 
 def test_a_design_with_likes_stays_one_where_those_failed() -> None:
-    over = [_block(1, 1, a=1, size=0), _block(1, 2, a=1, size=1)]
-    under = [_block(1, 1, a=2, size=0), _block(1, 2, a=2, size=1)]
+    over = [block(1, 1, a=1, size=0), block(1, 2, a=1, size=1)]
+    under = [block(1, 1, a=2, size=0), block(1, 2, a=2, size=1)]
     over[0] = dataclasses.replace(over[0], read=None)
     under[1] = dataclasses.replace(under[1], read=None)
     assert _ratio(over, under) is None
@@ -175,8 +171,8 @@ def test_a_drift_between_blocks_does_not_hide_the_ratio() -> None:
         for repeat in blocks:
             shift = rng.gauss(0, 0.3)
             pair = (math.exp(shift + rng.gauss(0, 0.04)) for _ in range(2))
-            over.append(_block(repeat, true * next(pair)))
-            under.append(_block(repeat, next(pair)))
+            over.append(block(repeat, true * next(pair)))
+            under.append(block(repeat, next(pair)))
         samples = [cells.sample(side, measures.MB_PER_S) for side in (over, under)]
         assert samples[0] is not None
         assert samples[1] is not None
