@@ -41,7 +41,7 @@ class Parts:
 
     status: dict[str, int | type[BaseException]] = field(default_factory=dict)
     counts: dict[object, tuple[int, ...]] = field(
-        default_factory=lambda: {0: (3, 0, 0, 1), 1: (7, 1, 2, 1), 5: (0, 0, 0, 0)}
+        default_factory=lambda: {0: (3, 0, 0, 1), 1: (12, 1, 2, 4), 5: (0, 0, 0, 0)}
     )
     cases: Sequence[str] = ("", "")
     run: dict[str, list[str]] = field(default_factory=dict)
@@ -119,40 +119,32 @@ def test_full_runs_the_guest_beside_the_rest_and_timing_last_and_alone(parts: Pa
 # --- outcomes ---
 
 
-def test_a_line_for_each_part_and_the_sum(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("words", "ends", "status", "said"),
+    [
+        ("", {"timing": 1}, 1, "tests 0:01:00 2 passed, 0 failed, 1 skipped"),
+        ("", {"timing": 1}, 1, "timing 0:01:00 5 passed, 3 failed, 4 skipped"),
+        ("", {"timing": 1}, 1, "tests: 7 passed, 3 failed, 5 skipped, in 0:05:00"),
+        # What crashes counts as failed, and the rest is run.
+        ("--full", {"guest": -9}, 1, "pytest ended with status -9"),
+        ("--full", {"guest": -9}, 1, "tests: 6 passed, 1 failed, 3 skipped, in "),
+        ("--full", {"tests": 3}, 1, "pytest ended with status 3"),
+        ("--full", {"clang": 1}, 1, "build of clang"),
+        # Tests that are skipped were chosen.
+        ("-k rdma", {"timing": 5}, 0, "tests: 2 passed, 0 failed, 1 skipped, in 0:05:00"),
+        ("-k nosuch", {"tests": 5, "timing": 5}, 5, "nfsmulti: no test was chosen"),
+    ],
+)
+def test_what_becomes_of_parts_and_their_sum(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch, words: str, ends: Any, status: int, said: str
+) -> None:
     minutes = types.SimpleNamespace(monotonic=itertools.count(step=60.0).__next__)
     monkeypatch.setattr(testrun, "time", minutes)  # one at each look
-    parts.status["timing"] = 1
-    done = call_harness("test")
-    assert done.status == 1
-    assert [" ".join(line.split()) for line in done.stdout.splitlines()][-3:] == [
-        "tests 0:01:00 2 passed, 0 failed, 1 skipped",
-        "timing 0:01:00 3 passed, 3 failed, 1 skipped",
-        "tests: 5 passed, 3 failed, 2 skipped, in 0:05:00",
-    ]
-
-
-def test_what_crashes_counts_as_failed_and_the_rest_is_run(parts: Parts) -> None:
-    for name, status, said in (
-        ("guest", -9, "pytest ended with status -9"),
-        ("tests", 3, "pytest ended with status 3"),
-        ("clang", 1, "build of clang"),
-    ):
-        parts.status = {name: status}
-        done = call_harness("test", "--full")
-        assert done.status == 1
-        assert said in done.stdout
-        assert ", 1 failed, " in done.stdout.splitlines()[-1]
-        assert parts.events[-1] == "timing ends"
-
-
-def test_tests_that_are_skipped_were_chosen(parts: Parts) -> None:
-    parts.status = {"tests": 0, "timing": 5}
-    parts.counts[0] = (2, 0, 0, 2)
-    assert call_harness("test", "-k", "rdma").status == 0
-    parts.status["tests"] = 5
-    done = call_harness("test", "-k", "nosuch")
-    assert (done.status, done.stderr) == (5, "nfsmulti: no test was chosen\n")
+    parts.status = ends
+    done = call_harness("test", *words.split())
+    lines = f"{done.stdout}{done.stderr}".splitlines()
+    assert (done.status, said in " ".join(" ".join(lines).split())) == (status, True), lines
+    assert parts.events[-1] == "timing ends"
 
 
 def test_outcomes_of_a_real_pytest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
