@@ -196,7 +196,7 @@ def test_what_waits_for_a_client_as_a_signal_comes_is_not_done(clients: Run) -> 
     """Each waits for the reply to its second READ, and the other I/Os wait for that."""
 
     def during(server: ScriptedServer, process: FioProcess) -> None:
-        server.wait_for(lambda: len(server.calls(Nfs.READ)) == 4)
+        eventually(lambda: len(server.calls(Nfs.READ)) == 4)
         process.signal(signal.SIGTERM)
 
     never = on(Nfs.READ, NEVER, after=2)
