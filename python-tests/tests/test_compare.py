@@ -202,6 +202,7 @@ _SLOW_READS = changed(
         (_A, changed(_B, cpu_s=lambda cell: 2 * cell.cpu_s), "", 0, _PASSES),
         (_A, changed(_B, cpu_s=lambda cell: 2 * cell.cpu_s), "--judge throughput --judge cpu", 10,
          r"worse: all cells together cpu 2\.0"),
+        (_A, changed(_B, cpu_s=0.0), "--judge cpu", 11, r"comparable: no cell has cpu in both$"),
         # So is a mix's p99, by the reads' and the writes': these are a hundred times as slow.
         (_MIX, _SLOW_READS, "", 0, r"nothing is significantly worse"),
         (_MIX, _SLOW_READS, "--judge p99", 10,

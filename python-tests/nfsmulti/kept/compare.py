@@ -205,14 +205,15 @@ def compare(
             _refuse(
                 "--judge: runs of latency are compared by response and load", written, a.scenario
             )
+        asked = judge or [Figure.THROUGHPUT]
         if a.scenario == "latency":
-            rows = at_loads(a, b, limit)
+            rows, lacks = at_loads(a, b, limit), "no load was sustained in both"
         else:
-            asked = judge or [Figure.THROUGHPUT]
             figures = [Figure(one) for name in asked for one in _OF_WORDS.get(name, [name])]
             rows = trials(pairs(a, b), figures, limit)
+            lacks = f"no cell has {' or '.join(asked)} in both"
         if not rows:
-            _refuse("no load was sustained in both", written, b.scenario)
+            _refuse(lacks, written, b.scenario)
         end, lines = judged(rows, limit)
         why: list[str] = []
         if gone := lost(a, b):
