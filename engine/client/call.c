@@ -319,6 +319,7 @@ void client_reply_finished(void *context, void *token)
 		return;
 	}
 	rpc->broken = 0;
+	rpc->protocol_broken = false;
 	if (rpc->told.in_trouble && rpc->prepared)
 		rpc->log->answered(rpc);
 	if (call == rpc->setup) {
@@ -350,6 +351,9 @@ void client_call_refused(void *context, uint32_t xid, int error, const char *why
 }
 
 /* --- a lost channel --- */
+
+/* Once bad messages have broken this many channels in a row, others take over or I/O fails. */
+enum { BROKEN_MAX = 3 };
 
 void client_close(struct rpc_client *rpc)
 {
@@ -414,10 +418,12 @@ void client_lose(struct rpc_client *rpc, int error)
 	if (!link_broke_protocol(error) || ++rpc->broken < BROKEN_MAX)
 		return;
 	rpc->log->gave_up(rpc);
-	if (client_is_replaceable(rpc))
+	if (client_is_replaceable(rpc)) {
+		rpc->protocol_broken = true;
 		rpc->events->health_changed(rpc);
-	else
+	} else {
 		client_abort(rpc, EPROTO);
+	}
 }
 
 void client_hand_over(struct rpc_client *rpc)
@@ -428,6 +434,7 @@ void client_hand_over(struct rpc_client *rpc)
 	client_close(rpc);
 	link_retry_later(&rpc->link, false);
 	rpc->broken = 0;
+	rpc->protocol_broken = false;
 	TAILQ_CONCAT(&rpc->sent, &rpc->delayed, link);
 	TAILQ_CONCAT(&rpc->sent, &rpc->waiting, link);
 	while ((call = TAILQ_FIRST(&rpc->sent))) {

@@ -48,7 +48,7 @@ enum client_health client_health(const struct rpc_client *rpc)
 {
 	uint64_t now = rpc->clock->now;
 
-	if (rpc->broken >= BROKEN_MAX || unanswered(rpc, now) ||
+	if (rpc->protocol_broken || unanswered(rpc, now) ||
 	    client_without_context_for(rpc) > timer_silence(rpc->timing) ||
 	    link_down_for(&rpc->link, now) > DOWN_MAX)
 		return CLIENT_SILENT;

@@ -95,9 +95,6 @@ struct client_log {
 
 /* --- a client --- */
 
-/* Once bad messages have broken this many channels in a row, others take over or I/O fails. */
-enum { BROKEN_MAX = 3 };
-
 /* The reply that is being received, and the call that it answers. */
 struct client_reply {
 	struct call *call; /* NULL: none */
@@ -166,6 +163,7 @@ struct rpc_client {
 	uint64_t acknowledged; /* the channel's acknowledged() when last read */
 	bool answered;	       /* the server has answered a call over this channel */
 	uint32_t broken;       /* channels in a row on which the server broke the protocol */
+	bool protocol_broken;  /* `broken` reached its limit: other connections must take over */
 
 	/* Set by the client_log functions: what they have logged for this connection. */
 	struct {
