@@ -78,7 +78,10 @@ void path_forget_troubles(struct path *path);
  * with nclients=. */
 void path_rest(struct path *path);
 
-/* --- files below a kernel mount or another directory: no name leads out, nor a symbolic link ---
+/*
+ * --- files below a kernel mount or another directory ---
+ *
+ * No name leads out of it, neither by ".." nor by a symbolic link. Errors are not logged.
  */
 
 /* Opens a file with open(2)'s flags: a descriptor, or a negative errno. */
