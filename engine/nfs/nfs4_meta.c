@@ -267,26 +267,26 @@ uint32_t nfs4_get_access(struct nfs4_results *results)
 
 /* --- metadata operations --- */
 
-enum { OPERATIONS_MAX = 3 };
+enum { SEQUEL_MAX = 3 };
 
 /* The operations that follow the current handle; error messages name `main`. */
 static const struct sequel {
-	enum nfs4_operation main, operations[OPERATIONS_MAX]; /* 0: no more */
-	uint32_t attributes;				      /* what GETATTR asks for */
+	enum nfs4_operation main, operations[SEQUEL_MAX]; /* 0: no more */
+	uint32_t attributes;				  /* what GETATTR asks for */
 } sequels[] = {
 	[META_GETATTR] = {NFS4_GETATTR, {NFS4_GETATTR}, STAT},
 	[META_LOOKUP] = {NFS4_LOOKUP, {NFS4_LOOKUP, NFS4_GETFH, NFS4_GETATTR}, STAT},
-	[META_ACCESS] = {NFS4_ACCESS, {NFS4_ACCESS}},
-	[META_OPEN] = {NFS4_OPEN, {NFS4_OPEN}},
-	[META_READDIR] = {NFS4_READDIR, {NFS4_READDIR}},
-	[META_CREATE] = {NFS4_OPEN, {NFS4_OPEN, NFS4_GETFH}},
-	[META_MKDIR] = {NFS4_CREATE, {NFS4_CREATE, NFS4_GETFH}},
-	[META_SYMLINK] = {NFS4_CREATE, {NFS4_CREATE, NFS4_GETFH}},
-	[META_SETATTR] = {NFS4_SETATTR, {NFS4_SETATTR}},
-	[META_RENAME] = {NFS4_RENAME, {NFS4_SAVEFH, NFS4_RENAME}},
-	[META_LINK] = {NFS4_LINK, {NFS4_SAVEFH, NFS4_PUTFH, NFS4_LINK}},
-	[META_REMOVE] = {NFS4_REMOVE, {NFS4_REMOVE}},
-	[META_RMDIR] = {NFS4_REMOVE, {NFS4_REMOVE}},
+	[META_ACCESS] = {NFS4_ACCESS, {NFS4_ACCESS}, 0},
+	[META_OPEN] = {NFS4_OPEN, {NFS4_OPEN}, 0},
+	[META_READDIR] = {NFS4_READDIR, {NFS4_READDIR}, 0},
+	[META_CREATE] = {NFS4_OPEN, {NFS4_OPEN, NFS4_GETFH}, 0},
+	[META_MKDIR] = {NFS4_CREATE, {NFS4_CREATE, NFS4_GETFH}, 0},
+	[META_SYMLINK] = {NFS4_CREATE, {NFS4_CREATE, NFS4_GETFH}, 0},
+	[META_SETATTR] = {NFS4_SETATTR, {NFS4_SETATTR}, 0},
+	[META_RENAME] = {NFS4_RENAME, {NFS4_SAVEFH, NFS4_RENAME}, 0},
+	[META_LINK] = {NFS4_LINK, {NFS4_SAVEFH, NFS4_PUTFH, NFS4_LINK}, 0},
+	[META_REMOVE] = {NFS4_REMOVE, {NFS4_REMOVE}, 0},
+	[META_RMDIR] = {NFS4_REMOVE, {NFS4_REMOVE}, 0},
 	[META_FSSTAT] = {NFS4_GETATTR, {NFS4_GETATTR}, ROOM},
 	[META_FSINFO] = {NFS4_GETATTR, {NFS4_GETATTR}, LIMITS},
 	[META_ROOT] = {NFS4_GETATTR, {NFS4_GETFH, NFS4_GETATTR}, LIMITS},
@@ -363,7 +363,7 @@ void nfs4_put_meta(struct nfs4_compound *compound, const struct meta_arguments *
 
 	nfs4_put_handle(compound,
 			meta_by_handle(arguments->op) ? &arguments->handle : arguments->directory);
-	for (int i = 0; i < OPERATIONS_MAX && operations[i]; i++)
+	for (int i = 0; i < SEQUEL_MAX && operations[i]; i++)
 		put_operation(compound, operations[i], arguments);
 	if (arguments->closes)
 		nfs4_put_give_back(compound, NFS4_CLOSE, &CURRENT_STATEID);
@@ -376,7 +376,7 @@ uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op, bool root,
 	uint32_t status = nfs4_next_result(results, root ? NFS4_PUTROOTFH : NFS4_PUTFH);
 
 	memset(result, 0, sizeof(*result));
-	for (int i = 0; !status && i < OPERATIONS_MAX && sequel->operations[i]; i++) {
+	for (int i = 0; !status && i < SEQUEL_MAX && sequel->operations[i]; i++) {
 		status = nfs4_skip_result(results, sequel->operations[i]);
 		if (status)
 			break;

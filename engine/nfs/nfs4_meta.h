@@ -18,8 +18,8 @@ void nfs4_get_secinfo(struct nfs4_results *results, struct flavors *flavors);
 
 /*
  * 5.6 to 5.8: the attributes that we request, in the order in which replies have their values:
- * name, number, bytes of the value (0: a string), where nfs4_meta.c stores it, and which of its
- * GETATTRs ask for it.
+ * name, number, bytes of the value (0: a string), and in nfs4_meta.c's own words where it stores it
+ * and which of its GETATTRs ask for it.
  */
 #define NFS4_ATTRIBUTES(X)                                    \
 	X(TYPE, 1, 4, IN(kind.type), ALL)                     \
