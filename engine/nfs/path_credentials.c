@@ -60,13 +60,21 @@ static int open_sys(struct rpc_client *rpc)
 	return 0;
 }
 
+#ifdef HAVE_GSS
+/* A flavor has the number of its service. */
+_Static_assert((int)SEC_KRB5 == (int)GSS_SERVICE_NONE &&
+		       (int)SEC_KRB5I == (int)GSS_SERVICE_INTEGRITY &&
+		       (int)SEC_KRB5P == (int)GSS_SERVICE_PRIVACY,
+	       "");
+#endif
+
 static int open_kerberos(struct rpc_client *rpc)
 {
 #ifdef HAVE_GSS
 	const struct path *path = rpc->server;
 	const struct path_config *config = &path->config;
 	struct rpcsec_gss_terms terms = {
-		.service = (enum gss_service)config->terms.security, /* the same numbers */
+		.service = (enum gss_service)config->terms.security,
 		.counters = &rpc->counters->security,
 		.data_max = config->wsize,
 	};
