@@ -556,6 +556,20 @@ static ssize_t tls_read(struct stream *stream, struct iovec *spans, int count, b
 	return total;
 }
 
+/* Reads all that GnuTLS has received, since poll(2) does not report it. */
+static int tls_receive(struct rpc_channel *channel, bool wait)
+{
+	struct tls *tls = tls_of(channel);
+	int error;
+
+	tls->may_receive = true;
+	do {
+		error = stream_receive(channel, wait);
+		wait = false;
+	} while (!error && is_pending(tls));
+	return error;
+}
+
 /* --- state --- */
 
 static uint64_t records(const struct tls *tls, unsigned int direction)
@@ -609,20 +623,6 @@ static ssize_t ktls_read(struct stream *stream, struct iovec *space, int count, 
 		 "the server changed its TLS keys (KeyUpdate), which kTLS cannot follow: %s",
 		 tls->terms->ktls == KTLS_ON ? "use ktls=0" : "GnuTLS encrypts from now on");
 	return tls->terms->ktls == KTLS_ON ? -ECONNABORTED : -EKEYEXPIRED;
-}
-
-/* Reads all that GnuTLS has received, since poll(2) does not report it. */
-static int tls_receive(struct rpc_channel *channel, bool wait)
-{
-	struct tls *tls = tls_of(channel);
-	int error;
-
-	tls->may_receive = true;
-	do {
-		error = stream_receive(channel, wait);
-		wait = false;
-	} while (!error && is_pending(tls));
-	return error;
 }
 
 /* --- connecting --- */
@@ -697,8 +697,13 @@ static int ask(struct tls *tls)
 	struct rpc_channel *channel = &tls->stream.base;
 	int error;
 
-	stream_flush(channel); /* after an error the server may have said why before it closed */
+	error = stream_flush(channel);
+	if (error == -ENOMEM)
+		return error;
+	/* After any other error the server may have said why before it closed. */
 	error = tls_receive(channel, false);
+	if (error == -ECONNRESET && tls->answered)
+		error = 0; /* what comes next finds the end */
 	if (error || !tls->answered)
 		return error ?: -EAGAIN;
 	return stream_receiving(channel) ? -EPROTO : 0;
