@@ -72,15 +72,6 @@ void tls_credentials_free(struct gnutls_certificate_credentials_st *credentials)
 /* True if this kernel has TLS. If root asks, the kernel loads its module, if there is one. */
 bool ktls_there(void);
 
-/*
- * --- Kerberos, where its library and GnuTLS are present at build time (HAVE_GSS) ---
- *
- * Makes a mechanism of RPCSEC_GSS (wire/rpcsec_gss.h): 0 or -ENOMEM. `terms` outlive it; their
- * server_principal is never NULL.
- */
-struct gss_mechanism;
-int kerberos_new(struct gss_mechanism **mechanism, const struct terms *terms);
-
 /* Shared by the channels of one path, in one thread; they write only `rekeyed`. */
 struct tls_terms {
 	struct gnutls_certificate_credentials_st *credentials; /* NULL: calls go in clear */
@@ -90,6 +81,15 @@ struct tls_terms {
 	const char *name; /* name or address that the server's certificate must have */
 	uint32_t program, version; /* of the probe and the NULL call */
 };
+
+/*
+ * --- Kerberos, where its library and GnuTLS are present at build time (HAVE_GSS) ---
+ *
+ * Makes a mechanism of RPCSEC_GSS (wire/rpcsec_gss.h): 0 or -ENOMEM. `terms` outlive it; their
+ * server_principal is never NULL.
+ */
+struct gss_mechanism;
+int kerberos_new(struct gss_mechanism **mechanism, const struct terms *terms);
 
 /* --- channels --- */
 
