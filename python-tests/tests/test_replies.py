@@ -10,7 +10,6 @@ from functools import partial
 import pytest
 from engine_helpers import Place, done, eventually, job_of, refused, said, sections, stderr_of
 from scripted_jobs import (
-    BOTH,
     KIB,
     MIB,
     TWO_ADDRESSES,
@@ -295,8 +294,9 @@ def test_a_later_job_is_refused_before_its_file_is_laid_out(mounted: Place) -> N
 # --- hostile servers ---
 
 
-# More than was asked for, as the results of a READ; a WRITE's have attributes there.
-_MUCH = xdr(0, 0, 2 * MIB, 0, bytes(2 * MIB))
+# More than was asked for or sent, as the results of a READ and of a WRITE.
+_MUCH = Answer(results=xdr(0, 0, 2 * MIB, 0, bytes(2 * MIB)))
+_MUCH_WRITTEN = Answer(results=xdr(0, 0, 0, 2**32 - 1, Stable.FILE_SYNC, Hyper(0)))
 # What all READs and WRITEs but the first four are answered with; the errno and words to expect.
 # Which replies and records are none is in test_codec.py.
 _HOSTILE: dict[str, tuple[Answer, int, str]] = {
@@ -306,9 +306,7 @@ _HOSTILE: dict[str, tuple[Answer, int, str]] = {
     "a status, and nonsense": (
         Answer(results=xdr(Status.IO, 7)), errno.EIO, "and its reply contradicts itself",
     ),
-    "much more than was asked": (
-        Answer(results=_MUCH), errno.EPROTO, "contradicts the call or itself",
-    ),
+    "much more than was asked": (_MUCH, errno.EPROTO, "contradicts the call or itself"),
     "fragments without end": (
         Answer(sent=lambda _: mark(0, last=False) * 20000), errno.ETIMEDOUT, "no answer within",
     ),
@@ -318,7 +316,8 @@ _HOSTILE: dict[str, tuple[Answer, int, str]] = {
 @runs(
     {
         name: case(
-            on(BOTH, answer, after=4),
+            on(Nfs.READ, answer, after=4),
+            on(Nfs.WRITE, _MUCH_WRITTEN if answer is _MUCH else answer, after=4),
             arguments=sections(r={"rw": "read", "filename": "r"}, w={"filename": "w"}),
             **({"soft": 1, "timeo": 5, "retrans": 1} if error == errno.ETIMEDOUT else {}),
             error=error,
