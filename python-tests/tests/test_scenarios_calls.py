@@ -426,6 +426,21 @@ def test_calls_that_rpc_does_not_accept_are_told_of_once(scenario: Scenarios) ->
     assert ran.said("PROG_UNAVAIL") == 1
 
 
+# --- parts ---
+
+
+@pytest.mark.parametrize(("limit", "block"), [(1, 64), (1000, BLOCK)])
+@pytest.mark.parametrize("reads", [False, True], ids=["WRITE", "READ"])
+def test_the_rest_is_asked_for(scenario: Scenarios, reads: bool, limit: int, block: int) -> None:
+    """By another call each time, which asks for all of it."""
+    operation = _R if reads else _W
+    ran = scenario(on(operation, {"limit": limit}), reads=reads, blocks=2, block=block)
+    calls = ran.calls(operation)
+    assert ran.lines == []
+    assert len({call.xid for call in calls}) == len(calls) == 2 * -(-block // limit)
+    assert all((call.offset + call.count) % block == 0 for call in calls)
+
+
 # --- failover=1: paths that fall silent, are gone, or come back ---
 
 
