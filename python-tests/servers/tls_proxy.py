@@ -207,7 +207,8 @@ class TlsProxy:
         if fault is Fault.CLOSED:
             return
         if fault is not Fault.SILENT:
-            client.sendall(rpc.record(reply) + b"\x80" * (fault is Fault.MORE))
+            fragments = (5,) if self.probes % 2 else ()  # RFC 5531, 11: each sender's choice
+            client.sendall(rpc.record(reply, fragments) + b"\x80" * (fault is Fault.MORE))
         if fault in (Fault.DENIED, Fault.WITHOUT_WORD, Fault.SILENT):
             while data := client.recv(_CHUNK):
                 self.clear += data
