@@ -206,6 +206,7 @@ def test_a_file_that_cannot_be_written_is_said_once(mounted: Place) -> None:
         assert result.messages.count(words) == 1
 
 
+@pytest.mark.usefixtures("lab")  # or a skip: it mounts
 def test_a_file_that_is_written_in_part_is_said(mounted: Place) -> None:
     """The disk has room for six bytes more of it."""
     stats = mounted.files / "stats"

@@ -35,7 +35,13 @@ from nfsmulti.processes import Process, find, run
 from servers.rpc import mark, message, record, xdr
 
 # Four times as many, which take most of a minute more, reach 2 % more branches than these.
-_INPUTS = {"krb5_token": 40_000, "pool": 4_000, "record": 1_000, "rpcsec_gss": 5_000}
+_INPUTS = {
+    "krb5_token": 40_000,
+    "nfs3": 250_000,
+    "pool": 4_000,
+    "record": 1_000,
+    "rpcsec_gss": 5_000,
+}
 _INPUTS_ELSE = 100_000
 # Bytes; else 4096, or as many as the longest seed has. Each pool of a variable is compared with all
 # before it: 4096 bytes of short ones take a second.

@@ -306,14 +306,14 @@ def test_another_server_is_an_error(client: FioRunner) -> None:
 def test_a_renewal_that_is_refused_is_told(job: Run) -> None:
     """It has no I/O that would be: a READ is not answered meanwhile."""
     refused = Answer(act=False, rpc=accepted(AcceptStat.SYSTEM_ERR))
-    asked = list[Procedure]()
+    asked = list[Call]()
 
     def refuse(call: Call) -> Answer | None:
         wanted = (Nfs4.READ, Nfs4.SEQUENCE)[len(asked)] if len(asked) < 2 else None
-        if call.procedure is not wanted:
+        if call.procedure is not wanted or (asked and call.session != asked[0].session):
             return None
-        asked.append(wanted)
-        return Answer(delay=3) if wanted is Nfs4.READ else refused
+        asked.append(call)
+        return Answer(delay=6) if wanted is Nfs4.READ else refused
 
     ran = job(refuse, rw="read", iodepth=1, version=4, terms=partial(Terms, lease=3))
     assert sum("SEQUENCE" in line for line in ran.said()) == 1

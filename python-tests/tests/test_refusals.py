@@ -216,7 +216,9 @@ def _tells(
         "no NFSv4": _tells(Nfs4.EXCHANGE_ID, SOUND, _NO_NFS4, minors=()),
         "no NFSv4.1": _tells(Nfs4.EXCHANGE_ID, SOUND, _NO_MINOR, minors=(2,)),
         "AUTH_TOOWEAK": _tells(Nfs4.EXCHANGE_ID, _DENIED, _TOO_WEAK),
-        "an end": _tells(Nfs4.EXCHANGE_ID, Answer(reply=False, end="close"), _CLOSES),
+        "an end": _tells(
+            Nfs4.EXCHANGE_ID, Answer(reply=False, end="close"), "cannot connect to port", _CLOSES
+        ),
         # The cause is told, as where receiving fails.
         "it cannot be sent": case(
             before=fails(SEND, "1", "EHOSTUNREACH"),

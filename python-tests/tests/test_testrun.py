@@ -129,7 +129,9 @@ def test_full_runs_the_guest_beside_the_rest_and_timing_last_and_alone(parts: Pa
         ("--full", {"guest": -9}, 1, "pytest ended with status -9"),
         ("--full", {"guest": -9}, 1, "tests: 6 passed, 1 failed, 3 skipped, in "),
         ("--full", {"tests": 3}, 1, "pytest ended with status 3"),
+        ("--full", {"tests": 3}, 1, " 1 failed, "),
         ("--full", {"clang": 1}, 1, "build of clang"),
+        ("--full", {"clang": 1}, 1, " 1 failed, "),
         # Tests that are skipped were chosen.
         ("-k rdma", {"timing": 5}, 0, "tests: 2 passed, 0 failed, 1 skipped, in 0:05:00"),
         ("-k nosuch", {"tests": 5, "timing": 5}, 5, "nfsmulti: no test was chosen"),
