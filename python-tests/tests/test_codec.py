@@ -244,12 +244,23 @@ def test_results(testlib: CData) -> None:
             assert more, (name, length)
 
 
-def test_what_a_file_system_has_room_for(testlib: CData) -> None:
-    """In all, free and for the caller: first the bytes, then the files (RFC 1813, 3.3.18)."""
-    sent = xdr(0, 0, *map(Hyper, range(1, 7)), 0)
+def test_what_a_server_offers(testlib: CData) -> None:
+    """FSSTAT's bytes, then files, in all, free and for the caller; FSINFO's rtmax, wtmax; rights.
+
+    RFC 1813, 3.3.18, 3.3.19 and 3.3.4.
+    """
     status, meta = ffi.new("uint32_t *"), zeros("meta_result")
-    read(sent, lambda source: testlib.nfs3_decode_meta(source, CONSTANTS.META_FSSTAT, status, meta))
+
+    def decode(name: str, sent: bytes) -> None:
+        op = getattr(CONSTANTS, f"META_{name}")
+        read(xdr(0, 0) + sent, lambda source: testlib.nfs3_decode_meta(source, op, status, meta))
+
+    decode("FSSTAT", xdr(*map(Hyper, range(1, 7)), 0))
     assert [*value(meta.attributes.room).values()] == [*range(1, 7)]
+    decode("FSINFO", xdr(*range(1, 8), Hyper(8), 9, 10, 11))
+    assert (meta.attributes.limits.read_max, meta.attributes.limits.write_max) == (1, 4)
+    decode("ACCESS", xdr(0x15))
+    assert meta.access == 0x15
 
 
 def test_contradictory_results(testlib: CData) -> None:
