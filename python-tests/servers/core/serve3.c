@@ -303,15 +303,15 @@ static const struct {
 	uint16_t words; /* of "no attributes" behind a status that has nothing else behind it */
 	bool bare;	/* there are no arguments but a handle */
 } procedures[NFS3_COMMIT + 1] = {
-	[NFS3_NULL] = {do_null, 0, true},     [NFS3_GETATTR] = {do_getattr, 0, true},
-	[NFS3_SETATTR] = {do_setattr, 2},     [NFS3_LOOKUP] = {do_lookup, 1},
-	[NFS3_ACCESS] = {do_access, 1},	      [NFS3_READ] = {do_read, 1},
-	[NFS3_WRITE] = {do_write, 2},	      [NFS3_CREATE] = {do_create, 2},
-	[NFS3_MKDIR] = {do_mkdir, 2},	      [NFS3_SYMLINK] = {do_symlink, 2},
-	[NFS3_REMOVE] = {do_remove, 2},	      [NFS3_RMDIR] = {do_remove, 2},
-	[NFS3_RENAME] = {do_rename, 4},	      [NFS3_LINK] = {do_link, 3},
-	[NFS3_READDIR] = {do_readdir, 1},     [NFS3_FSSTAT] = {do_fsstat, 1, true},
-	[NFS3_FSINFO] = {do_fsinfo, 1, true}, [NFS3_COMMIT] = {do_commit, 2},
+	[NFS3_NULL] = {do_null, 0, true},	 [NFS3_GETATTR] = {do_getattr, 0, true},
+	[NFS3_SETATTR] = {do_setattr, 2, false}, [NFS3_LOOKUP] = {do_lookup, 1, false},
+	[NFS3_ACCESS] = {do_access, 1, false},	 [NFS3_READ] = {do_read, 1, false},
+	[NFS3_WRITE] = {do_write, 2, false},	 [NFS3_CREATE] = {do_create, 2, false},
+	[NFS3_MKDIR] = {do_mkdir, 2, false},	 [NFS3_SYMLINK] = {do_symlink, 2, false},
+	[NFS3_REMOVE] = {do_remove, 2, false},	 [NFS3_RMDIR] = {do_remove, 2, false},
+	[NFS3_RENAME] = {do_rename, 4, false},	 [NFS3_LINK] = {do_link, 3, false},
+	[NFS3_READDIR] = {do_readdir, 1, false}, [NFS3_FSSTAT] = {do_fsstat, 1, true},
+	[NFS3_FSINFO] = {do_fsinfo, 1, true},	 [NFS3_COMMIT] = {do_commit, 2, false},
 };
 
 bool serve_nfs3(struct nfs_call *call, uint32_t procedure)
