@@ -71,11 +71,11 @@ static char *nfs_label(const struct pool_path *path, const char *host)
 	return asprintf(&label, format, host, port, path->export) < 0 ? NULL : label;
 }
 
-/* `host` is shown for an NFS path. False: out of memory. */
+/* `host` is shown of an NFS path; a directory has none. False: out of memory. */
 static bool set_label(struct pool_path *path, const char *host)
 {
 	free(path->label);
-	path->label = path->kind == PATH_NFS ? nfs_label(path, host) : strdup(path->dir);
+	path->label = host ? nfs_label(path, host) : strdup(path->dir);
 	return path->label;
 }
 
