@@ -11,9 +11,7 @@
 #include <gssapi/gssapi_krb5.h>
 #include <krb5/krb5.h>
 #include <pthread.h>
-#include <semaphore.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,10 +36,10 @@ struct making {
 	uint64_t sequence;	/* RPC_CONTEXT_READY: of our first token */
 	enum rpc_context_state progress;
 
-	atomic_uint users; /* the owner, and the thread: the last one frees it */
-	atomic_bool works; /* the thread is taking a step */
-	sem_t done;	   /* posted after each step */
-	bool looked_at;	   /* the owner has already waited for this step */
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool works, left; /* under the lock: the thread is running; the owner has left */
+	bool looked_at;	  /* the owner has already waited for this step */
 };
 
 enum { WORDS_MAX = 240 };
@@ -378,19 +376,17 @@ static enum rpc_context_state making_step(struct making *making)
 	return export_context(making) ? RPC_CONTEXT_READY : RPC_CONTEXT_FAILED;
 }
 
-/* Called by each user at its end. */
-static void making_leave(struct making *making)
+static void making_free(struct making *making)
 {
 	OM_uint32 minor;
 
-	if (--making->users)
-		return;
 	gss_delete_sec_context(&minor, &making->context, GSS_C_NO_BUFFER);
 	gss_release_buffer(&minor, &making->token);
 	free(making->reply.value);
 	krb5_keys_free(making->keys);
 	terms_free(&making->terms);
-	sem_destroy(&making->done);
+	pthread_cond_destroy(&making->changed);
+	pthread_mutex_destroy(&making->lock);
 	free(making);
 }
 
@@ -410,11 +406,16 @@ static struct kerberos *kerberos_of(const struct gss_mechanism *mechanism)
 static void *run(void *argument)
 {
 	struct making *making = argument;
+	bool left;
 
 	making->progress = making_step(making);
+	pthread_mutex_lock(&making->lock);
 	making->works = false;
-	sem_post(&making->done);
-	making_leave(making);
+	left = making->left;
+	pthread_cond_signal(&making->changed);
+	pthread_mutex_unlock(&making->lock);
+	if (left)
+		making_free(making);
 	return NULL;
 }
 
@@ -429,11 +430,9 @@ static void start_step(struct making *making)
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	pthread_attr_init(&attributes);
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	making->users++;
 	making->works = true;
 	making->looked_at = false;
 	if (pthread_create(&thread, &attributes, run, making)) {
-		making->users--;
 		making->works = false;
 		making->progress = RPC_CONTEXT_FAILED;
 		making->step.error = "no thread can be started for the Kerberos library";
@@ -445,12 +444,22 @@ static void start_step(struct making *making)
 /* True if the thread has finished. Waits for that once per step, PATIENCE_NS at most. */
 static bool is_done(struct making *making)
 {
-	const uint64_t end = clock_now() + PATIENCE_NS;
-	const struct timespec until = {(time_t)(end / SEC), (long)(end % SEC)};
+	struct timespec until;
+	bool done;
 
-	while (making->works && !making->looked_at) /* an earlier step's post may be left */
-		making->looked_at = sem_clockwait(&making->done, CLOCK_MONOTONIC, &until);
-	return !making->works;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += PATIENCE_NS;
+	if (until.tv_nsec >= (long)SEC) {
+		until.tv_sec++;
+		until.tv_nsec -= (long)SEC;
+	}
+	pthread_mutex_lock(&making->lock);
+	if (making->works && !making->looked_at)
+		pthread_cond_timedwait(&making->changed, &making->lock, &until);
+	making->looked_at = true;
+	done = !making->works;
+	pthread_mutex_unlock(&making->lock);
+	return done;
 }
 
 /* --- making a context --- */
@@ -458,10 +467,19 @@ static bool is_done(struct making *making)
 /* Frees the context in the making, now or when its thread ends. */
 static void leave(struct kerberos *kerberos)
 {
-	if (kerberos->making)
-		making_leave(kerberos->making);
+	struct making *making = kerberos->making;
+	bool works;
+
+	if (!making)
+		return;
 	kerberos->making = NULL;
 	kerberos->base.next = NULL;
+	pthread_mutex_lock(&making->lock);
+	works = making->works;
+	making->left = true;
+	pthread_mutex_unlock(&making->lock);
+	if (!works)
+		making_free(making);
 }
 
 /* With a keytab and no ccache, tickets stay in this process: a cache per principal and keytab.
@@ -480,17 +498,21 @@ static void begin(struct gss_mechanism *mechanism)
 {
 	struct kerberos *kerberos = kerberos_of(mechanism);
 	struct making *making = calloc(1, sizeof(*making));
+	pthread_condattr_t monotonic;
 
 	leave(kerberos);
 	if (!making)
 		return;
-	making->users = 1;
-	sem_init(&making->done, 0, 0);
+	pthread_mutex_init(&making->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&making->changed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 	if (terms_copy(&making->terms, kerberos->terms) && set_ccache(&making->terms)) {
 		kerberos->making = making;
 		start_step(making);
 	} else {
-		making_leave(making);
+		making_free(making);
 	}
 }
 
