@@ -100,9 +100,10 @@ struct protocol {
 
 	/*
 	 * Decodes the results behind the RPC header: a READ's up to its data, a request's into the
-	 * protocol's own structure. in->bad: more bytes are needed; only result->status is valid,
-	 * and decode() will be called again with more. A complete reply that still leaves in->bad
-	 * set fails its call with result->status.
+	 * protocol's own structure. in->bad is XDR_SHORT: more bytes are needed; only
+	 * result->status is valid, and decode() will be called again with more. A complete reply
+	 * that still leaves that fails its call with result->status. XDR_WRONG: the reply
+	 * contradicts the call or itself, and fails it.
 	 */
 	enum disposition (*decode)(struct xdr_in *in, struct call *call,
 				   struct call_result *result);

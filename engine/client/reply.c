@@ -89,19 +89,24 @@ static enum disposition judge_results(const struct rpc_client *rpc, struct xdr_i
 
 	reply->call->denials = 0;
 	if (flavor->unwrap && !reply->result.whole) {
-		in->bad = true;
+		in->bad = XDR_SHORT;
 		return CALL_FAIL;
 	}
 	if (flavor->unwrap && !unwrap(credentials, reply, in)) {
-		in->bad = false; /* the reply is complete: a length in it may be wrong */
+		in->bad = XDR_SOUND; /* the reply is complete: a length in it may be wrong */
 		reply->unread = true;
 		return call_fail(&reply->result, EIO,
 				 "the reply's checksum is wrong: it was changed on its way");
 	}
 	disposition = rpc->protocol->decode(in, reply->call, &reply->result);
+	if (in->bad == XDR_WRONG) {
+		in->bad = XDR_SOUND;
+		return call_fail(&reply->result, EPROTO,
+				 "the reply contradicts the call or itself");
+	}
 	/* All data must be there, since the checksum behind it must not be taken for data. */
 	if (flavor->unwrap && is_read(reply->call) && reply->result.count > data_behind(reply, in))
-		in->bad = true;
+		in->bad = XDR_SHORT;
 	return disposition;
 }
 

@@ -22,6 +22,9 @@ static inline bool nfs_handle_same(const struct nfs_handle *a, const struct nfs_
 	return a->length == b->length && !memcmp(a->bytes, b->bytes, a->length);
 }
 
+/* A handle of at most `max` bytes. None has length 0, which would mean the root. */
+void nfs_handle_get(struct xdr_in *in, uint32_t max, struct nfs_handle *handle);
+
 /*
  * READ, up to its data; WRITE; COMMIT (RFC 1813, 3.3.6, 3.3.7, 3.3.21; RFC 8881, 18.22, 18.32,
  * 18.3). Members that an operation does not return are 0.
@@ -32,6 +35,10 @@ struct io_result {
 	enum io_stable committed; /* WRITE */
 	uint8_t verifier[8];	  /* WRITE, COMMIT */
 };
+
+/* The same results in both versions: nfs3.c's. */
+void io_result_get_write(struct xdr_in *in, struct io_result *result);
+void io_result_get_commit(struct xdr_in *in, struct io_result *result);
 
 /* Bytes of a name, with the NUL: of any component of a path, and of a job's entry. */
 enum { COMPONENT_MAX = 256, ENTRY_NAME_MAX = 32 };

@@ -22,6 +22,7 @@ enum { ACCESS_ALL = 0x3f };	     /* 3.3.4: all six rights */
 enum { SYMLINK_MODE = 0777 };
 enum { FATTR_BEFORE_SIZE = 16 }; /* 2.6: mode, nlink, uid and gid */
 enum { FATTR_BEFORE_FSID = 16 }; /* behind size: used and rdev */
+enum { FATTR_TIMES = 24 };	 /* behind fileid: three times */
 
 /* --- READ, WRITE and COMMIT: arguments --- */
 
@@ -62,66 +63,65 @@ void nfs3_encode_commit(struct xdr_out *out, const struct nfs_handle *handle)
 /* --- and results --- */
 
 /* An optional structure: a flag, then `size` bytes or nothing. */
-static bool skip_optional(struct xdr_in *in, uint32_t size)
+static void skip_optional(struct xdr_in *in, uint32_t size)
 {
-	uint32_t follows = xdr_get_u32(in);
-
-	if (follows)
+	if (xdr_get_bool(in))
 		xdr_skip(in, size);
-	return follows <= 1;
 }
 
-static bool skip_post_op(struct xdr_in *in)
+static void skip_post_op(struct xdr_in *in)
 {
-	return skip_optional(in, NFS3_FATTR_SIZE);
+	skip_optional(in, NFS3_FATTR_SIZE);
 }
 
-static bool skip_wcc(struct xdr_in *in)
+static void skip_wcc(struct xdr_in *in)
 {
-	return skip_optional(in, WCC_ATTR_SIZE) && skip_post_op(in);
+	skip_optional(in, WCC_ATTR_SIZE);
+	skip_post_op(in);
 }
 
 /* READ3resok: the count and the opaque's length are the same number, sent twice. */
-static bool decode_read(struct xdr_in *in, struct io_result *result)
+static void get_read(struct xdr_in *in, struct io_result *result)
 {
-	uint32_t eof, length;
-
-	result->count = xdr_get_u32(in);
-	eof = xdr_get_u32(in);
-	length = xdr_get_u32(in);
-	result->eof = eof;
-	return eof <= 1 && length == result->count;
-}
-
-static bool decode_write(struct xdr_in *in, struct io_result *result)
-{
-	uint32_t committed;
-
-	result->count = xdr_get_u32(in);
-	committed = xdr_get_u32(in);
-	xdr_get_fixed(in, result->verifier, sizeof(result->verifier));
-	result->committed = committed;
-	return committed <= IO_FILE_SYNC;
-}
-
-bool nfs3_decode(struct xdr_in *in, enum nfs3_procedure procedure, uint32_t *status,
-		 struct io_result *result)
-{
-	bool attributes;
-
 	memset(result, 0, sizeof(*result));
-	*status = xdr_get_u32(in);
-	attributes = procedure == NFS3_READ ? skip_post_op(in) : skip_wcc(in);
-	if (!attributes || *status)
-		return attributes;
+	result->count = xdr_get_u32(in);
+	result->eof = xdr_get_bool(in);
+	xdr_require(in, xdr_get_u32(in) == result->count);
+}
+
+void io_result_get_write(struct xdr_in *in, struct io_result *result)
+{
+	uint32_t count = xdr_get_u32(in), committed = xdr_get_u32(in);
+
+	xdr_require(in, committed <= IO_FILE_SYNC);
+	io_result_get_commit(in, result);
+	result->count = count;
+	result->committed = committed;
+}
+
+void io_result_get_commit(struct xdr_in *in, struct io_result *result)
+{
+	memset(result, 0, sizeof(*result));
+	xdr_get_fixed(in, result->verifier, sizeof(result->verifier));
+}
+
+uint32_t nfs3_decode(struct xdr_in *in, enum nfs3_procedure procedure, struct io_result *result)
+{
+	uint32_t status = xdr_get_u32(in);
+
+	if (procedure == NFS3_READ)
+		skip_post_op(in);
+	else
+		skip_wcc(in);
+	if (status)
+		return status;
 	switch (procedure) {
-	case NFS3_READ: return decode_read(in, result);
-	case NFS3_WRITE: return decode_write(in, result);
-	case NFS3_COMMIT:
-		xdr_get_fixed(in, result->verifier, sizeof(result->verifier));
-		return true;
-	default: return false;
+	case NFS3_READ: get_read(in, result); break;
+	case NFS3_WRITE: io_result_get_write(in, result); break;
+	case NFS3_COMMIT: io_result_get_commit(in, result); break;
+	default: xdr_require(in, false);
 	}
+	return status;
 }
 
 const char *nfs3_procedure_name(enum nfs3_procedure procedure)
@@ -200,63 +200,53 @@ static void put_meta(struct xdr_out *out, const struct meta_arguments *arguments
 
 /* --- and results --- */
 
-static bool get_handle(struct xdr_in *in, struct nfs_handle *handle)
+void nfs_handle_get(struct xdr_in *in, uint32_t max, struct nfs_handle *handle)
 {
-	handle->length = xdr_get_u32(in);
-	if (!in->bad && (!handle->length || handle->length > NFS3_FHSIZE))
-		return false;
-	xdr_get_fixed(in, handle->bytes, handle->length);
-	return true;
+	memset(handle, 0, sizeof(*handle));
+	handle->length = xdr_get_opaque(in, handle->bytes, max);
+	xdr_require(in, handle->length);
 }
 
 /* fattr3 (2.6): the type, size and identity of the object. */
 static void get_attributes(struct xdr_in *in, struct meta_attributes *found)
 {
-	const uint8_t *bytes = xdr_skip(in, NFS3_FATTR_SIZE);
-	struct xdr_in attributes = {bytes, in->at, false};
-
-	if (!bytes)
-		return;
-	found->kind.type = xdr_get_u32(&attributes);
-	xdr_skip(&attributes, FATTR_BEFORE_SIZE);
-	found->kind.size = xdr_get_u64(&attributes);
-	xdr_skip(&attributes, FATTR_BEFORE_FSID);
-	found->identity.fsid[0] = xdr_get_u64(&attributes);
-	found->identity.fileid = xdr_get_u64(&attributes);
-}
-
-/* post_op_attr */
-static bool get_optional(struct xdr_in *in, struct meta_result *result)
-{
-	uint32_t follows = xdr_get_u32(in);
-
-	if (follows)
-		get_attributes(in, &result->attributes);
-	return follows <= 1;
+	found->kind.type = xdr_get_u32(in);
+	xdr_skip(in, FATTR_BEFORE_SIZE);
+	found->kind.size = xdr_get_u64(in);
+	xdr_skip(in, FATTR_BEFORE_FSID);
+	found->identity.fsid[0] = xdr_get_u64(in);
+	found->identity.fileid = xdr_get_u64(in);
+	xdr_skip(in, FATTR_TIMES);
 }
 
 /* Skips the attributes that nobody reads. The results of a failure have nothing else. */
-static bool skip_attributes(struct xdr_in *in, enum meta_op op)
+static void skip_attributes(struct xdr_in *in, enum meta_op op)
 {
 	switch (op) {
-	case META_GETATTR: return true;
+	case META_GETATTR: break;
+	case META_LINK:
+		skip_post_op(in);
+		skip_wcc(in);
+		break;
 	case META_LOOKUP:
 	case META_ACCESS:
 	case META_FSSTAT:
 	case META_FSINFO:
-	case META_READDIR: return skip_post_op(in);
-	case META_LINK: return skip_post_op(in) && skip_wcc(in);
-	case META_RENAME: return skip_wcc(in) && skip_wcc(in);
-	default: return skip_wcc(in);
+	case META_READDIR: skip_post_op(in); break;
+	case META_RENAME:
+		skip_wcc(in);
+		skip_wcc(in);
+		break;
+	default: skip_wcc(in);
 	}
 }
 
 /* A new object: its handle and attributes, which a server may leave out. */
-static bool get_made(struct xdr_in *in, struct nfs_handle *handle)
+static void get_made(struct xdr_in *in, struct nfs_handle *handle)
 {
-	uint32_t follows = xdr_get_u32(in);
-
-	return follows <= 1 && (!follows || get_handle(in, handle)) && skip_post_op(in);
+	if (xdr_get_bool(in))
+		nfs_handle_get(in, NFS3_FHSIZE, handle);
+	skip_post_op(in);
 }
 
 /* FSSTAT3resok (3.3.18), behind its attributes. */
@@ -280,34 +270,28 @@ static void get_limits(struct xdr_in *in, struct meta_limits *limits)
 	xdr_skip(in, 32); /* wtpref, wtmult, dtpref, maxfilesize, time_delta, properties */
 }
 
-static bool decode_success(struct xdr_in *in, enum meta_op op, struct meta_result *result)
+uint32_t nfs3_decode_meta(struct xdr_in *in, enum meta_op op, struct meta_result *result)
 {
-	bool sound = true;
+	uint32_t status = xdr_get_u32(in);
 
-	if (op == META_GETATTR)
+	memset(result, 0, sizeof(*result));
+	if (!status && op == META_LOOKUP)
+		nfs_handle_get(in, NFS3_FHSIZE, &result->found);
+	if (!status && (op == META_GETATTR || (op == META_LOOKUP && xdr_get_bool(in))))
 		get_attributes(in, &result->attributes);
-	else if (op == META_LOOKUP)
-		sound = get_handle(in, &result->found) && get_optional(in, result);
-	else if (meta_makes(op))
-		sound = get_made(in, &result->found);
-	if (!sound || !skip_attributes(in, op))
-		return false;
+	if (!status && meta_makes(op))
+		get_made(in, &result->found);
+	skip_attributes(in, op);
+	if (status)
+		return status;
 	switch (op) {
 	case META_ACCESS: result->access = xdr_get_u32(in); break;
-	case META_READDIR: return readdir_decode(in, false, &result->page);
+	case META_READDIR: readdir_decode(in, false, &result->page); break;
 	case META_FSSTAT: get_room(in, &result->attributes.room); break;
 	case META_FSINFO: get_limits(in, &result->attributes.limits); break;
 	default: break;
 	}
-	return true;
-}
-
-bool nfs3_decode_meta(struct xdr_in *in, enum meta_op op, uint32_t *status,
-		      struct meta_result *result)
-{
-	memset(result, 0, sizeof(*result));
-	*status = xdr_get_u32(in);
-	return *status ? skip_attributes(in, op) : decode_success(in, op, result);
+	return status;
 }
 
 /* --- calls --- */
@@ -401,17 +385,15 @@ static enum disposition refused(struct call_result *result, uint32_t status)
 	return call_fail(result, nfs3_status(status)->error, NULL);
 }
 
-/*
- * After a status that is not 0 only attributes follow, which nobody reads: the status counts even
- * where they are malformed. `sound` is what the decoder returned.
- */
-static bool is_sound(struct xdr_in *in, uint32_t status, bool sound, struct call_result *result)
+/* After a status that is not 0 only attributes follow, which nobody reads: the status counts even
+ * where they are malformed. */
+static void accept_flaw(struct xdr_in *in, uint32_t status, struct call_result *result)
 {
-	if (!status || (sound && !(in->bad && result->whole)))
-		return sound;
-	result->flaw = sound ? "its reply is too short" : "its reply contradicts itself";
-	in->bad = false;
-	return true;
+	if (!status || !in->bad || (in->bad == XDR_SHORT && !result->whole))
+		return;
+	result->flaw =
+		in->bad == XDR_SHORT ? "its reply is too short" : "its reply contradicts itself";
+	in->bad = XDR_SOUND;
 }
 
 static enum disposition judge_meta(struct call *call, uint32_t status,
@@ -435,14 +417,13 @@ static enum disposition decode(struct xdr_in *in, struct call *call, struct call
 	struct io_result data;
 	struct meta_result meta;
 	uint32_t status;
-	bool sound, is_data = !is_meta(call);
+	bool is_data = !is_meta(call);
 
-	if (!call->io && !is_meta(call))
+	if (!call->io && is_data)
 		return CALL_DONE;
-	sound = is_data ? nfs3_decode(in, procedure_of(call), &status, &data)
-			: nfs3_decode_meta(in, operation_of(call), &status, &meta);
-	if (!is_sound(in, status, sound, result))
-		return call_fail(result, EPROTO, "the reply contradicts the call or itself");
+	status = is_data ? nfs3_decode(in, procedure_of(call), &data)
+			 : nfs3_decode_meta(in, operation_of(call), &meta);
+	accept_flaw(in, status, result);
 	if (in->bad)
 		return CALL_DONE;
 	if (is_data)

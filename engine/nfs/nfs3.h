@@ -41,12 +41,10 @@ void nfs3_encode_write(struct xdr_out *out, const struct nfs_handle *handle, uin
 void nfs3_encode_commit(struct xdr_out *out, const struct nfs_handle *handle);
 
 /*
- * Reads a procedure's results behind the RPC reply header, for READ up to its data: nfsstat3 into
- * *status; *result is valid only where that is 0. in->bad: more bytes are needed. False: the
- * results contradict themselves (RFC 1813 has no such message).
+ * Reads a procedure's results behind the RPC reply header, for READ up to its data. Returns
+ * nfsstat3; *result is valid only where that is 0.
  */
-bool nfs3_decode(struct xdr_in *in, enum nfs3_procedure procedure, uint32_t *status,
-		 struct io_result *result);
+uint32_t nfs3_decode(struct xdr_in *in, enum nfs3_procedure procedure, struct io_result *result);
 
 enum { NFS3_FATTR_SIZE = 84 };
 
@@ -69,5 +67,4 @@ static inline uint64_t nfs3_create_verifier(uint64_t number)
 }
 
 /* The same as nfs3_decode() for a metadata operation. */
-bool nfs3_decode_meta(struct xdr_in *in, enum meta_op op, uint32_t *status,
-		      struct meta_result *result);
+uint32_t nfs3_decode_meta(struct xdr_in *in, enum meta_op op, struct meta_result *result);

@@ -41,20 +41,12 @@ void nfs4_put(struct nfs4_compound *compound, enum nfs4_operation operation)
 
 void nfs4_read_results(struct nfs4_results *results, struct xdr_in *in)
 {
-	const uint8_t *bytes = xdr_skip(in, 2 * sizeof(uint32_t));
-
-	*results = (struct nfs4_results){.in = in};
-	if (bytes) {
-		uint32_t tag = word_at(bytes, 1);
-
-		results->status = word_at(bytes, 0);
-		require(results, tag <= NFS4_OPAQUE_MAX);
-		take(results, (size_t)tag + xdr_pad(tag));
-		results->left = get_u32(results);
-	}
-	require(results, results->left || results->status);
-	if (!readable(results))
-		*results = (struct nfs4_results){.in = in, .broken = results->broken};
+	*results = (struct nfs4_results){.in = in, .status = xdr_get_u32(in)};
+	skip_opaque(in); /* tag */
+	results->left = xdr_get_u32(in);
+	xdr_require(in, results->left || results->status);
+	if (in->bad)
+		results->status = results->left = 0;
 }
 
 /*
@@ -66,18 +58,18 @@ uint32_t nfs4_next_result(struct nfs4_results *results, enum nfs4_operation oper
 	const uint8_t *bytes;
 	uint32_t number, status;
 
-	if (!results->left && results->status && readable(results))
+	if (!results->left && results->status && !results->in->bad)
 		return results->status;
-	require(results, results->left);
-	bytes = take(results, 2 * sizeof(uint32_t));
+	xdr_require(results->in, results->left);
+	bytes = xdr_skip(results->in, 2 * sizeof(uint32_t));
 	if (!bytes)
 		return 0;
 	number = word_at(bytes, 0);
 	status = word_at(bytes, 1);
-	require(results,
-		number == operation || (number == NFS4_ILLEGAL && status == NFS4ERR_OP_ILLEGAL));
+	xdr_require(results->in, number == operation ||
+					 (number == NFS4_ILLEGAL && status == NFS4ERR_OP_ILLEGAL));
 	results->left = status ? 0 : results->left - 1;
-	return results->broken ? 0 : status;
+	return results->in->bad ? 0 : status;
 }
 
 #define NAME(name, number) [number] = #name,
@@ -105,9 +97,9 @@ void nfs4_put_sequence(struct nfs4_compound *compound, const struct nfs4_sequenc
 	xdr_put_u32(out, sequence->cache);
 }
 
-void nfs4_get_sequence(struct nfs4_results *results, struct nfs4_sequence_result *sequence)
+void nfs4_get_sequence(struct xdr_in *in, struct nfs4_sequence_result *sequence)
 {
-	const uint8_t *bytes = take(results, NFS4_SESSIONID + SEQUENCE_WORDS * sizeof(uint32_t));
+	const uint8_t *bytes = xdr_skip(in, NFS4_SESSIONID + SEQUENCE_WORDS * sizeof(uint32_t));
 	const uint8_t *words;
 
 	if (!bytes) {
@@ -188,39 +180,11 @@ void nfs4_template_put(const struct nfs4_template *template, struct xdr_out *out
 	}
 }
 
-void nfs4_get_read(struct nfs4_results *results, struct io_result *read)
+void nfs4_get_read(struct xdr_in *in, struct io_result *read)
 {
-	const uint8_t *bytes = take(results, 2 * sizeof(uint32_t));
-
 	memset(read, 0, sizeof(*read));
-	if (!bytes)
-		return;
-	require(results, word_at(bytes, 0) <= 1);
-	if (results->broken)
-		return;
-	read->eof = word_at(bytes, 0);
-	read->count = word_at(bytes, 1);
-}
-
-void nfs4_get_write(struct nfs4_results *results, struct io_result *write)
-{
-	const uint8_t *bytes = take(results, 2 * sizeof(uint32_t) + NFS4_VERIFIER);
-
-	memset(write, 0, sizeof(*write));
-	if (!bytes)
-		return;
-	require(results, word_at(bytes, 1) <= IO_FILE_SYNC);
-	if (results->broken)
-		return;
-	write->count = word_at(bytes, 0);
-	write->committed = word_at(bytes, 1);
-	memcpy(write->verifier, bytes + 2 * sizeof(uint32_t), NFS4_VERIFIER);
-}
-
-void nfs4_get_commit(struct nfs4_results *results, struct io_result *commit)
-{
-	memset(commit, 0, sizeof(*commit));
-	get_fixed(results, commit->verifier, NFS4_VERIFIER);
+	read->eof = xdr_get_bool(in);
+	read->count = xdr_get_u32(in);
 }
 
 /* --- clients and sessions --- */
@@ -236,28 +200,26 @@ void nfs4_put_exchange_id(struct nfs4_compound *compound, const uint8_t verifier
 	xdr_put_u32(compound->out, 0); /* implementations */
 }
 
-void nfs4_get_exchange_id(struct nfs4_results *results, struct nfs4_exchange_result *exchange)
+void nfs4_get_exchange_id(struct xdr_in *in, struct nfs4_exchange_result *exchange)
 {
 	struct nfs4_server *server = &exchange->server;
 	uint32_t implementations;
 
 	memset(exchange, 0, sizeof(*exchange));
-	exchange->client = get_u64(results);
-	exchange->sequence = get_u32(results);
-	exchange->flags = get_u32(results);
-	require(results, get_u32(results) == PROTECT_NONE);
-	server->minor = get_u64(results);
-	server->major_length = get_opaque(results, server->major, NFS4_OPAQUE_MAX);
-	server->scope_length = get_opaque(results, server->scope, NFS4_OPAQUE_MAX);
-	implementations = get_u32(results);
-	require(results, implementations <= 1);
+	exchange->client = xdr_get_u64(in);
+	exchange->sequence = xdr_get_u32(in);
+	exchange->flags = xdr_get_u32(in);
+	xdr_require(in, xdr_get_u32(in) == PROTECT_NONE);
+	server->minor = xdr_get_u64(in);
+	server->major_length = xdr_get_opaque(in, server->major, NFS4_OPAQUE_MAX);
+	server->scope_length = xdr_get_opaque(in, server->scope, NFS4_OPAQUE_MAX);
+	implementations = xdr_get_u32(in);
+	xdr_require(in, implementations <= 1);
 	if (implementations) {
-		skip_opaque(results);				    /* domain */
-		skip_opaque(results);				    /* name */
-		take(results, sizeof(uint64_t) + sizeof(uint32_t)); /* date */
+		skip_opaque(in);				   /* domain */
+		skip_opaque(in);				   /* name */
+		xdr_skip(in, sizeof(uint64_t) + sizeof(uint32_t)); /* date */
 	}
-	if (!readable(results))
-		memset(exchange, 0, sizeof(*exchange));
 }
 
 static void put_channel(struct nfs4_compound *compound, const struct nfs4_channel *channel)
@@ -275,20 +237,20 @@ static void put_channel(struct nfs4_compound *compound, const struct nfs4_channe
 	xdr_put_fixed(compound->out, wire, sizeof(wire));
 }
 
-static void get_channel(struct nfs4_results *results, struct nfs4_channel *channel)
+static void get_channel(struct xdr_in *in, struct nfs4_channel *channel)
 {
 	uint32_t depths;
 
-	get_u32(results); /* pad of headers */
-	channel->request_max = get_u32(results);
-	channel->response_max = get_u32(results);
-	channel->cached_max = get_u32(results);
-	channel->operations_max = get_u32(results);
-	channel->slots = get_u32(results);
-	depths = get_u32(results);
-	require(results, depths <= 1);
+	xdr_get_u32(in); /* pad of headers */
+	channel->request_max = xdr_get_u32(in);
+	channel->response_max = xdr_get_u32(in);
+	channel->cached_max = xdr_get_u32(in);
+	channel->operations_max = xdr_get_u32(in);
+	channel->slots = xdr_get_u32(in);
+	depths = xdr_get_u32(in);
+	xdr_require(in, depths <= 1);
 	if (depths)
-		get_u32(results); /* ca_rdma_ird */
+		xdr_get_u32(in); /* ca_rdma_ird */
 }
 
 void nfs4_put_create_session(struct nfs4_compound *compound, uint64_t client, uint32_t sequence,
@@ -309,19 +271,17 @@ void nfs4_put_create_session(struct nfs4_compound *compound, uint64_t client, ui
 	xdr_put_u32(out, 0); /* AUTH_NONE */
 }
 
-void nfs4_get_create_session(struct nfs4_results *results, struct nfs4_session_result *session)
+void nfs4_get_create_session(struct xdr_in *in, struct nfs4_session_result *session)
 {
 	struct nfs4_channel back;
 
 	memset(session, 0, sizeof(*session));
-	get_fixed(results, session->session, NFS4_SESSIONID);
-	get_u32(results); /* sequence */
-	get_u32(results); /* flags */
-	get_channel(results, &session->fore);
-	require(results, session->fore.slots);
-	get_channel(results, &back);
-	if (!readable(results))
-		memset(session, 0, sizeof(*session));
+	xdr_get_fixed(in, session->session, NFS4_SESSIONID);
+	xdr_get_u32(in); /* sequence */
+	xdr_get_u32(in); /* flags */
+	get_channel(in, &session->fore);
+	xdr_require(in, session->fore.slots);
+	get_channel(in, &back);
 }
 
 /* --- results that are skipped --- */
@@ -329,24 +289,25 @@ void nfs4_get_create_session(struct nfs4_results *results, struct nfs4_session_r
 uint32_t nfs4_skip_result(struct nfs4_results *results, enum nfs4_operation operation)
 {
 	uint32_t status = nfs4_next_result(results, operation), bound;
+	struct xdr_in *in = results->in;
 
 	if (status)
 		return status;
 	switch (operation) {
 	case NFS4_BIND_CONN_TO_SESSION:
-		take(results, NFS4_SESSIONID);
-		bound = get_u32(results);
-		require(results, bound == BOUND_FORE || bound == BOUND_BOTH);
-		get_bool(results); /* RDMA mode */
+		xdr_skip(in, NFS4_SESSIONID);
+		bound = xdr_get_u32(in);
+		xdr_require(in, bound == BOUND_FORE || bound == BOUND_BOTH);
+		xdr_get_bool(in); /* RDMA mode */
 		break;
-	case NFS4_CLOSE: take(results, NFS4_STATEID); break; /* meaningless: 18.2.4 */
-	case NFS4_RENAME: /* of the source and the target */ skip_change_info(results);
+	case NFS4_CLOSE: xdr_skip(in, NFS4_STATEID); break; /* meaningless: 18.2.4 */
+	case NFS4_RENAME: /* of the source and the target */ skip_change_info(in);
 	/* fall through */
 	case NFS4_LINK:
-	case NFS4_REMOVE: skip_change_info(results); break;
-	case NFS4_CREATE: skip_change_info(results);
+	case NFS4_REMOVE: skip_change_info(in); break;
+	case NFS4_CREATE: skip_change_info(in);
 	/* fall through */
-	case NFS4_SETATTR: get_bitmap(results); break; /* a failure also has it, unread */
+	case NFS4_SETATTR: get_bitmap(in); break; /* a failure also has it, unread */
 	default: break;
 	}
 	return 0;

@@ -83,15 +83,13 @@ void nfs4_begin(struct nfs4_compound *compound, struct xdr_out *out, uint32_t mi
 void nfs4_put(struct nfs4_compound *compound, enum nfs4_operation operation);
 
 /*
- * The results of a compound, read one after the other in the order of its operations. in->bad: more
- * bytes are needed, and no value read so far is valid. `broken`: the reply contradicts the call or
- * itself; it stays set.
+ * The results of a compound, read one after the other in the order of its operations. in->bad is
+ * XDR_WRONG also where the reply contradicts the call.
  */
 struct nfs4_results {
 	struct xdr_in *in;
 	uint32_t status; /* of the whole compound: that of its last result */
 	uint32_t left;	 /* results not read yet; none behind one that failed */
-	bool broken;
 };
 
 void nfs4_read_results(struct nfs4_results *results, struct xdr_in *in);
@@ -107,12 +105,6 @@ uint32_t nfs4_next_result(struct nfs4_results *results, enum nfs4_operation oper
 /* The same, but skips the body. */
 uint32_t nfs4_skip_result(struct nfs4_results *results, enum nfs4_operation operation);
 
-/* True where every result was read, and the reply is not broken. */
-static inline bool nfs4_results_sound(const struct nfs4_results *results)
-{
-	return !results->broken && !results->left;
-}
-
 /* --- slots and data --- */
 
 /* 18.46. `cache`: the server must keep the whole reply, in case the call is sent again. */
@@ -126,7 +118,7 @@ struct nfs4_sequence_result {
 	uint32_t sequence, slot, highest_slot, target_highest_slot;
 };
 void nfs4_put_sequence(struct nfs4_compound *compound, const struct nfs4_sequence *sequence);
-void nfs4_get_sequence(struct nfs4_results *results, struct nfs4_sequence_result *sequence);
+void nfs4_get_sequence(struct xdr_in *in, struct nfs4_sequence_result *sequence);
 
 /* PUTFH (18.19), or PUTROOTFH (18.21) for a handle of length 0. */
 void nfs4_put_handle(struct nfs4_compound *compound, const struct nfs_handle *handle);
@@ -159,9 +151,7 @@ void nfs4_template_make(struct nfs4_template *template, enum nfs4_operation oper
 void nfs4_template_put(const struct nfs4_template *template, struct xdr_out *out,
 		       const struct nfs4_sequence *sequence, const struct nfs4_range *range);
 
-void nfs4_get_read(struct nfs4_results *results, struct io_result *read);
-void nfs4_get_write(struct nfs4_results *results, struct io_result *write);
-void nfs4_get_commit(struct nfs4_results *results, struct io_result *commit);
+void nfs4_get_read(struct xdr_in *in, struct io_result *read);
 
 /* --- clients and sessions --- */
 
@@ -181,7 +171,7 @@ struct nfs4_exchange_result {
 /* 18.35: without pNFS, state protection or an implementation's name. */
 void nfs4_put_exchange_id(struct nfs4_compound *compound, const uint8_t verifier[NFS4_VERIFIER],
 			  const void *owner, uint32_t owner_length);
-void nfs4_get_exchange_id(struct nfs4_results *results, struct nfs4_exchange_result *exchange);
+void nfs4_get_exchange_id(struct xdr_in *in, struct nfs4_exchange_result *exchange);
 
 /* 18.36. Sizes are bytes of a whole message, with its RPC header. */
 struct nfs4_channel {
@@ -194,4 +184,4 @@ struct nfs4_session_result {
 /* Also describes a back channel, as servers require, but asks for no connection to carry it. */
 void nfs4_put_create_session(struct nfs4_compound *compound, uint64_t client, uint32_t sequence,
 			     const struct nfs4_channel *fore);
-void nfs4_get_create_session(struct nfs4_results *results, struct nfs4_session_result *session);
+void nfs4_get_create_session(struct xdr_in *in, struct nfs4_session_result *session);

@@ -29,13 +29,6 @@ static void put_name(struct nfs4_compound *compound, const char *name)
 	xdr_put_opaque(compound->out, name, strlen(name));
 }
 
-void nfs4_get_handle(struct nfs4_results *results, struct nfs_handle *handle)
-{
-	memset(handle, 0, sizeof(*handle));
-	handle->length = get_opaque(results, handle->bytes, NFS4_FHSIZE);
-	require(results, handle->length); /* length 0 would mean the root */
-}
-
 void nfs4_put_secinfo(struct nfs4_compound *compound, const char *name)
 {
 	nfs4_put(compound, name ? NFS4_SECINFO : NFS4_SECINFO_NO_NAME);
@@ -46,28 +39,26 @@ void nfs4_put_secinfo(struct nfs4_compound *compound, const char *name)
 }
 
 /* secinfo4, as flavors_add() takes it. */
-static uint32_t get_flavor(struct nfs4_results *results)
+static uint32_t get_flavor(struct xdr_in *in)
 {
-	uint32_t flavor = get_u32(results), length;
+	uint32_t flavor = xdr_get_u32(in), length;
 	uint8_t oid[NFS4_OPAQUE_MAX];
 
 	if (flavor != RPC_GSS)
 		return flavor;
-	length = get_opaque(results, oid, sizeof(oid));
-	get_u32(results); /* quality of protection */
-	return flavors_pseudo(oid, length, get_u32(results));
+	length = xdr_get_opaque(in, oid, sizeof(oid));
+	xdr_get_u32(in); /* quality of protection */
+	return flavors_pseudo(oid, length, xdr_get_u32(in));
 }
 
-void nfs4_get_secinfo(struct nfs4_results *results, struct flavors *flavors)
+void nfs4_get_secinfo(struct xdr_in *in, struct flavors *flavors)
 {
-	uint32_t count = get_u32(results);
+	uint32_t count = xdr_get_u32(in);
 
 	memset(flavors, 0, sizeof(*flavors));
-	require(results, count <= FLAVORS_MAX);
-	for (uint32_t i = 0; i < count && readable(results); i++)
-		flavors_add(flavors, get_flavor(results));
-	if (!readable(results))
-		memset(flavors, 0, sizeof(*flavors));
+	xdr_require(in, count <= FLAVORS_MAX);
+	for (uint32_t i = 0; i < count && !in->bad; i++)
+		flavors_add(flavors, get_flavor(in));
 }
 
 /* --- attributes --- */
@@ -119,39 +110,37 @@ static void put_attribute(struct nfs4_compound *compound, enum nfs4_attribute at
 	xdr_put_u32(compound->out, value);
 }
 
-static void get_value(struct nfs4_results *results, const struct layout *layout,
+static void get_value(struct xdr_in *in, const struct layout *layout,
 		      struct meta_attributes *attributes)
 {
 	void *to = (uint8_t *)attributes + layout->at;
 
 	if (!layout->size)
-		skip_opaque(results);
+		skip_opaque(in);
 	else if (layout->at == NOWHERE)
-		take(results, layout->size);
+		xdr_skip(in, layout->size);
 	else if (layout->size == sizeof(uint32_t))
-		*(uint32_t *)to = get_u32(results);
+		*(uint32_t *)to = xdr_get_u32(in);
 	else
 		for (uint32_t i = 0; i < layout->size / sizeof(uint64_t); i++)
-			((uint64_t *)to)[i] = get_u64(results);
+			((uint64_t *)to)[i] = xdr_get_u64(in);
 }
 
-void nfs4_get_attributes(struct nfs4_results *results, struct meta_attributes *attributes)
+void nfs4_get_attributes(struct xdr_in *in, struct meta_attributes *attributes)
 {
-	uint64_t which = get_bitmap(results);
-	uint32_t length = get_u32(results);
-	const uint8_t *begin = results->in->at;
+	uint64_t which = get_bitmap(in);
+	uint32_t length = xdr_get_u32(in);
+	const uint8_t *begin = in->at;
 
 	memset(attributes, 0, sizeof(*attributes));
 	memset(&attributes->room, 0xff, sizeof(attributes->room)); /* META_UNTOLD */
-	require(results, !(which & ~asked_by(ALL))); /* other values have no known length */
-	require(results, which >> NFS4_ATTR_TYPE & which >> NFS4_ATTR_SIZE & 1);
+	xdr_require(in, !(which & ~asked_by(ALL))); /* other values have no known length */
+	xdr_require(in, which >> NFS4_ATTR_TYPE & which >> NFS4_ATTR_SIZE & 1);
 	for (size_t i = 0; i < ARRAY_SIZE(layouts); i++)
 		if (which >> layouts[i].number & 1)
-			get_value(results, &layouts[i], attributes);
-	require(results, attributes->kind.type && attributes->kind.type <= TYPE_MAX);
-	require(results, length == (size_t)(results->in->at - begin));
-	if (!readable(results))
-		memset(attributes, 0, sizeof(*attributes));
+			get_value(in, &layouts[i], attributes);
+	xdr_require(in, attributes->kind.type && attributes->kind.type <= TYPE_MAX);
+	xdr_require(in, length == (size_t)(in->at - begin));
 }
 
 /* --- files --- */
@@ -178,46 +167,43 @@ void nfs4_put_open(struct nfs4_compound *compound, const struct nfs4_open *open)
 		xdr_put_u32(out, DELEGATE_NONE);
 }
 
-static void get_delegation(struct nfs4_results *results, struct nfs4_open_result *open,
-			   bool of_write)
+static void get_delegation(struct xdr_in *in, struct nfs4_open_result *open, bool of_write)
 {
 	uint32_t limited_by;
 
 	open->delegated = true;
-	get_fixed(results, open->delegation.bytes, NFS4_STATEID);
-	get_bool(results); /* recalled already */
+	xdr_get_fixed(in, open->delegation.bytes, NFS4_STATEID);
+	xdr_get_bool(in); /* recalled already */
 	if (of_write) {
-		limited_by = get_u32(results);
-		require(results, limited_by == LIMIT_SIZE || limited_by == LIMIT_BLOCKS);
-		take(results, sizeof(uint64_t)); /* either limit */
+		limited_by = xdr_get_u32(in);
+		xdr_require(in, limited_by == LIMIT_SIZE || limited_by == LIMIT_BLOCKS);
+		xdr_skip(in, sizeof(uint64_t)); /* either limit */
 	}
-	take(results, 3 * sizeof(uint32_t)); /* nfsace4: three words and a name */
-	skip_opaque(results);
+	xdr_skip(in, 3 * sizeof(uint32_t)); /* nfsace4: three words and a name */
+	skip_opaque(in);
 }
 
-void nfs4_get_open(struct nfs4_results *results, struct nfs4_open_result *open)
+void nfs4_get_open(struct xdr_in *in, struct nfs4_open_result *open)
 {
 	uint32_t kind, why;
 
 	memset(open, 0, sizeof(*open));
-	get_fixed(results, open->stateid.bytes, NFS4_STATEID);
-	skip_change_info(results);
-	get_u32(results); /* flags */
-	get_bitmap(results);
-	kind = get_u32(results);
+	xdr_get_fixed(in, open->stateid.bytes, NFS4_STATEID);
+	skip_change_info(in);
+	xdr_get_u32(in); /* flags */
+	get_bitmap(in);
+	kind = xdr_get_u32(in);
 	switch (kind) {
 	case DELEGATE_NONE: break;
 	case DELEGATE_READ:
-	case DELEGATE_WRITE: get_delegation(results, open, kind == DELEGATE_WRITE); break;
+	case DELEGATE_WRITE: get_delegation(in, open, kind == DELEGATE_WRITE); break;
 	case DELEGATE_NONE_EXT:
-		why = get_u32(results);
+		why = xdr_get_u32(in);
 		if (why == WHY_CONTENTION || why == WHY_RESOURCE)
-			get_bool(results);
+			xdr_get_bool(in);
 		break;
-	default: require(results, false);
+	default: xdr_require(in, false);
 	}
-	if (!readable(results))
-		memset(open, 0, sizeof(*open));
 }
 
 void nfs4_put_give_back(struct nfs4_compound *compound, enum nfs4_operation operation,
@@ -251,18 +237,11 @@ static void put_readdir(struct nfs4_compound *compound, const struct listing *li
 	xdr_put_u32(compound->out, 0);	   /* attributes: words of the bitmap */
 }
 
-void nfs4_get_readdir(struct nfs4_results *results, struct readdir_page *page)
+uint32_t nfs4_get_access(struct xdr_in *in)
 {
-	memset(page, 0, sizeof(*page));
-	if (readable(results))
-		require(results, readdir_decode(results->in, true, page));
-}
+	uint32_t supported = xdr_get_u32(in);
 
-uint32_t nfs4_get_access(struct nfs4_results *results)
-{
-	uint32_t supported = get_u32(results);
-
-	return supported & get_u32(results);
+	return supported & xdr_get_u32(in);
 }
 
 /* --- metadata operations --- */
@@ -347,12 +326,14 @@ static void put_operation(struct nfs4_compound *compound, enum nfs4_operation op
 static void get_body(struct nfs4_results *results, enum nfs4_operation operation,
 		     struct nfs4_meta_result *result)
 {
+	struct xdr_in *in = results->in;
+
 	switch (operation) {
-	case NFS4_ACCESS: result->all.access = nfs4_get_access(results); break;
-	case NFS4_OPEN: nfs4_get_open(results, &result->opened); break;
-	case NFS4_READDIR: nfs4_get_readdir(results, &result->all.page); break;
-	case NFS4_GETFH: nfs4_get_handle(results, &result->all.found); break;
-	case NFS4_GETATTR: nfs4_get_attributes(results, &result->all.attributes); break;
+	case NFS4_ACCESS: result->all.access = nfs4_get_access(in); break;
+	case NFS4_OPEN: nfs4_get_open(in, &result->opened); break;
+	case NFS4_READDIR: readdir_decode(in, true, &result->all.page); break;
+	case NFS4_GETFH: nfs_handle_get(in, NFS4_FHSIZE, &result->all.found); break;
+	case NFS4_GETATTR: nfs4_get_attributes(in, &result->all.attributes); break;
 	default: break;
 	}
 }

@@ -8,13 +8,10 @@
 #include "nfs/nfs4.h"
 #include "nfs/status.h"
 
-/* GETFH's result: 18.8 */
-void nfs4_get_handle(struct nfs4_results *results, struct nfs_handle *handle);
-
 /* SECINFO of `name` in the current directory (18.29); NULL: SECINFO_NO_NAME of that directory
  * (18.45). Neither leaves a current handle. */
 void nfs4_put_secinfo(struct nfs4_compound *compound, const char *name);
-void nfs4_get_secinfo(struct nfs4_results *results, struct flavors *flavors);
+void nfs4_get_secinfo(struct xdr_in *in, struct flavors *flavors);
 
 /*
  * 5.6 to 5.8: the attributes that we request, in the order in which replies have their values:
@@ -50,7 +47,7 @@ void nfs4_get_secinfo(struct nfs4_results *results, struct flavors *flavors);
 
 enum nfs4_attribute { NFS4_ATTRIBUTES(NFS4_ATTRIBUTE) NFS4_ATTR_TIME_MODIFY_SET = 54 };
 
-void nfs4_get_attributes(struct nfs4_results *results, struct meta_attributes *attributes);
+void nfs4_get_attributes(struct xdr_in *in, struct meta_attributes *attributes);
 
 /* 18.16 */
 enum nfs4_access { NFS4_ACCESS_READ = 1, NFS4_ACCESS_WRITE = 2, NFS4_ACCESS_BOTH = 3 };
@@ -75,15 +72,14 @@ struct nfs4_open_result {
 	struct nfs4_stateid delegation;
 };
 void nfs4_put_open(struct nfs4_compound *compound, const struct nfs4_open *open);
-void nfs4_get_open(struct nfs4_results *results, struct nfs4_open_result *open);
+void nfs4_get_open(struct xdr_in *in, struct nfs4_open_result *open);
 
 /* CLOSE (18.2) or DELEGRETURN (18.6). */
 void nfs4_put_give_back(struct nfs4_compound *compound, enum nfs4_operation operation,
 			const struct nfs4_stateid *stateid);
 
-/* 18.1: the rights that the server grants, of those that it supports. 18.23: a page of names. */
-uint32_t nfs4_get_access(struct nfs4_results *results);
-void nfs4_get_readdir(struct nfs4_results *results, struct readdir_page *page);
+/* 18.1: the rights that the server grants, of those that it supports. */
+uint32_t nfs4_get_access(struct xdr_in *in);
 
 /*
  * --- metadata operations: what follows SEQUENCE ---

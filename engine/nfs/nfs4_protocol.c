@@ -192,13 +192,13 @@ static const struct nfs4_known_server *known_server(struct nfs4_job *job,
 	return known;
 }
 
-static void get_exchange_id(struct nfs4_request *request, struct nfs4_results *results)
+static void get_exchange_id(struct nfs4_request *request, struct xdr_in *in)
 {
 	struct nfs4_exchanged *exchanged = &request->exchanged;
 	struct nfs4_exchange_result result;
 
-	nfs4_get_exchange_id(results, &result);
-	if (results->in->bad || results->broken)
+	nfs4_get_exchange_id(in, &result);
+	if (in->bad)
 		return;
 	*exchanged = (struct nfs4_exchanged){
 		.client = result.client,
@@ -207,13 +207,14 @@ static void get_exchange_id(struct nfs4_request *request, struct nfs4_results *r
 		.minor = result.server.minor,
 		.server = known_server(request->client->job, &result.server),
 	};
-	results->broken = !exchanged->server;
+	xdr_require(in, exchanged->server);
 }
 
 /* Returns the first status that is not 0. */
 static uint32_t get_request(struct nfs4_request *request, struct nfs4_results *results)
 {
 	enum nfs4_operation operation = request->operation;
+	struct xdr_in *in = results->in;
 	uint32_t status = 0;
 
 	if (by_handle(operation))
@@ -225,15 +226,15 @@ static uint32_t get_request(struct nfs4_request *request, struct nfs4_results *r
 	if (status)
 		return status;
 	switch (operation) {
-	case NFS4_EXCHANGE_ID: get_exchange_id(request, results); break;
-	case NFS4_CREATE_SESSION: nfs4_get_create_session(results, &request->granted); break;
+	case NFS4_EXCHANGE_ID: get_exchange_id(request, in); break;
+	case NFS4_CREATE_SESSION: nfs4_get_create_session(in, &request->granted); break;
 	case NFS4_SECINFO:
-	case NFS4_SECINFO_NO_NAME: nfs4_get_secinfo(results, &request->flavors); break;
+	case NFS4_SECINFO_NO_NAME: nfs4_get_secinfo(in, &request->flavors); break;
 	case NFS4_OPEN:
-		nfs4_get_open(results, &request->opened);
+		nfs4_get_open(in, &request->opened);
 		if (request->open.claim == NFS4_CLAIM_NULL &&
 		    !(status = nfs4_next_result(results, NFS4_GETFH)))
-			nfs4_get_handle(results, &request->found);
+			nfs_handle_get(in, NFS4_FHSIZE, &request->found);
 		break;
 	default: break;
 	}
@@ -566,15 +567,15 @@ static bool read_sequence(struct nfs4_results *results, struct call *call, uint3
 	*status = nfs4_next_result(results, NFS4_SEQUENCE);
 	if (*status)
 		return false;
-	nfs4_get_sequence(results, &sequence);
-	if (results->in->bad)
+	nfs4_get_sequence(results->in, &sequence);
+	if (results->in->bad == XDR_SHORT)
 		return false;
 	call->slot_used = true;
 	if (!slot_valid(call->rpc, call))
 		return true;
-	if (sequence.slot != call->slot || sequence.sequence != session->sequence[call->slot])
-		results->broken = true;
-	else
+	xdr_require(results->in, sequence.slot == call->slot &&
+					 sequence.sequence == session->sequence[call->slot]);
+	if (!results->in->bad)
 		nfs4_session_resize(&state_of(call)->session, sequence.highest_slot,
 				    sequence.target_highest_slot);
 	return true;
@@ -589,9 +590,9 @@ static uint32_t read_io(struct nfs4_results *results, const struct call *call,
 	if (status)
 		return status;
 	switch (call->io->op) {
-	case IO_READ: nfs4_get_read(results, data); break;
-	case IO_WRITE: nfs4_get_write(results, data); break;
-	case IO_COMMIT: nfs4_get_commit(results, data); break;
+	case IO_READ: nfs4_get_read(results->in, data); break;
+	case IO_WRITE: io_result_get_write(results->in, data); break;
+	case IO_COMMIT: io_result_get_commit(results->in, data); break;
 	case IO_META: break; /* decode() reads it */
 	}
 	return 0;
@@ -706,12 +707,11 @@ static enum disposition decode(struct xdr_in *in, struct call *call, struct call
 		status = get_meta_request(&results, &meta_request_of(call)->arguments, &meta);
 	else if (goes_on)
 		status = get_request(request_of(call), &results);
-	if (in->bad && results.status)
+	xdr_require(in, !results.left);
+	if (in->bad == XDR_SHORT && results.status)
 		result->status = nfs4_status(results.status)->name;
 	if (in->bad)
 		return CALL_DONE;
-	if (!nfs4_results_sound(&results))
-		return call_fail(result, EPROTO, "the reply contradicts the call or itself");
 	if (!goes_on && is_meta(call) && !gives_back(call) && call->tries == 1)
 		meta_not_begun(call);
 	if (!goes_on)

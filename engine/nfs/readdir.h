@@ -98,7 +98,7 @@ enum {
 	READDIR_NAME_MAX = 1024, /* bytes, ours: no file system has longer names */
 };
 
-/* The page that a READDIR returned; all NULL and 0 without a page. */
+/* The page that a READDIR returned. */
 struct readdir_page {
 	const uint8_t *verifier;      /* LISTING_VERIFIER bytes */
 	const uint8_t *entries, *end; /* for readdir_next() */
@@ -113,11 +113,7 @@ struct readdir_entry {
 	uint64_t cookie;
 };
 
-/*
- * Reads a page. in->bad: more bytes are needed. False: the results contradict themselves. In both
- * cases all of *page is 0.
- */
-bool readdir_decode(struct xdr_in *in, bool nfs4, struct readdir_page *page);
+void readdir_decode(struct xdr_in *in, bool nfs4, struct readdir_page *page);
 
 /* The next entry of a page: `in` begins as {page->entries, page->end}. False: there is none. */
 bool readdir_next(struct xdr_in *in, const struct readdir_page *page, struct readdir_entry *entry);

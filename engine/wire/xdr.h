@@ -3,7 +3,8 @@
  * xdr.h - bounded cursors over XDR (RFC 4506), one for writing and one for reading.
  *
  * A cursor that is asked for more than it holds turns bad and stays bad: from then on it stores
- * nothing and its numbers are 0. So a whole message is encoded or decoded, and checked once.
+ * nothing and its numbers are 0. So a whole message is encoded or decoded, and checked once. What
+ * was read before is then not valid either.
  */
 #pragma once
 
@@ -17,9 +18,12 @@ struct xdr_out {
 	bool bad;
 };
 
+/* Why nothing more is read: the bytes have ended, or what they say cannot be (xdr_require()). */
+enum xdr_flaw { XDR_SOUND, XDR_SHORT, XDR_WRONG };
+
 struct xdr_in {
 	const uint8_t *at, *end;
-	bool bad;
+	enum xdr_flaw bad;
 };
 
 /* The bytes that bring `length` up to a multiple of four (RFC 4506, 3). */
@@ -79,8 +83,8 @@ static inline const uint8_t *xdr_skip(struct xdr_in *in, uint32_t length)
 	const uint8_t *bytes = in->at;
 	size_t padded = (size_t)length + xdr_pad(length);
 
-	if ((size_t)(in->end - bytes) < padded)
-		in->bad = true;
+	if ((size_t)(in->end - bytes) < padded && !in->bad)
+		in->bad = XDR_SHORT;
 	if (in->bad)
 		return NULL;
 	in->at += padded;
@@ -110,4 +114,34 @@ static inline uint64_t xdr_get_u64(struct xdr_in *in)
 	uint64_t high = xdr_get_u32(in);
 
 	return high << 32 | xdr_get_u32(in);
+}
+
+/* Nothing more is read unless `sound`, or if bytes were missing before. */
+static inline void xdr_require(struct xdr_in *in, bool sound)
+{
+	if (!sound && !in->bad)
+		in->bad = XDR_WRONG;
+}
+
+static inline bool xdr_get_bool(struct xdr_in *in)
+{
+	uint32_t value = xdr_get_u32(in);
+
+	xdr_require(in, value <= 1);
+	return value == 1;
+}
+
+/* Reads an opaque or a string of at most `max` bytes; returns its length. `to`: NULL to skip it. */
+static inline uint32_t xdr_get_opaque(struct xdr_in *in, void *to, uint32_t max)
+{
+	uint32_t length = xdr_get_u32(in);
+	const uint8_t *bytes;
+
+	xdr_require(in, length <= max);
+	bytes = xdr_skip(in, length);
+	if (!bytes)
+		return 0;
+	if (to)
+		memcpy(to, bytes, length);
+	return length;
 }

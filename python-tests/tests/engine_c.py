@@ -111,7 +111,7 @@ class Guarded:
         return bytes(ffi.buffer(self.at, self.size))
 
     def cursor(self, kind: str) -> CData:
-        return ffi.new(f"struct {kind} *", [self.at, self.end, False])
+        return ffi.new(f"struct {kind} *", [self.at, self.end])
 
     def used(self, cursor: CData) -> int:
         """Return how far a cursor has come."""
@@ -128,8 +128,8 @@ def written(room: int, put: Callable[[CData], object]) -> bytes | None:
     return None if out.bad else memory.content[: memory.used(out)]
 
 
-def read(data: bytes, get: Callable[[CData], object]) -> tuple[int, bool]:
-    """Let a function read the data; gives the bytes used, and whether it needs more."""
+def read(data: bytes, get: Callable[[CData], object]) -> tuple[int, int]:
+    """Let a function read the data; gives the bytes used, and what is wrong (enum xdr_flaw)."""
     memory = Guarded(len(data), data)
     source = memory.cursor("xdr_in")
     get(source)

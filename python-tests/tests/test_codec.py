@@ -78,8 +78,8 @@ _NO_REPLIES = (
 )
 
 
-def decode_reply(lib: CData, sent: bytes) -> tuple[CData, int, bool]:
-    """Return the header, where the results begin, and whether it needs more."""
+def decode_reply(lib: CData, sent: bytes) -> tuple[CData, int, int]:
+    """Return the header, where the results begin, and what is wrong (enum xdr_flaw)."""
     header = zeros("rpc_reply_header")
     return header, *read(sent, lambda source: lib.rpc_decode_reply(source, header))
 
@@ -221,27 +221,27 @@ def results() -> Iterator[tuple[str, bytes, int, tuple[int, bool, int, bytes]]]:
             yield name, xdr(0) + before + given + behind, 0, says
 
 
-def decode_results(lib: CData, name: str, sent: bytes) -> tuple[bool, bool, object]:
-    """Return whether results are sound, whether more is needed, and what has been read."""
-    status, sound = ffi.new("uint32_t *"), []
+def decode_results(lib: CData, name: str, sent: bytes) -> tuple[int, object]:
+    """Return what is wrong with the results, and what has been read."""
+    statuses = list[int]()
     io, meta = zeros("io_result"), zeros("meta_result")
     if name in _DATA_PATH:
         decode, which, result = lib.nfs3_decode, Nfs[name].value, io
     else:
         decode, which, result = lib.nfs3_decode_meta, getattr(CONSTANTS, f"META_{name}"), meta
-    used, more = read(sent, lambda source: sound.append(decode(source, which, status, result)))
+    used, flaw = read(sent, lambda source: statuses.append(decode(source, which, result)))
     says = (io.count, io.eof, io.committed, value(io.verifier))
-    return sound[0], more, (used, status[0], says)
+    return flaw, (used, statuses[0], says)
 
 
 def test_results(testlib: CData) -> None:
     """All of them are read, and no more, whichever attributes the server leaves out."""
     for name, sent, status, says in results():
         found = decode_results(testlib, name, sent + b"behind")
-        assert found == (True, False, (len(sent), status, says)), (name, sent)
+        assert found == (CONSTANTS.XDR_SOUND, (len(sent), status, says)), (name, sent)
         for length in range(len(sent)):
-            _, more, _ = decode_results(testlib, name, sent[:length])
-            assert more, (name, length)
+            flaw, _ = decode_results(testlib, name, sent[:length])
+            assert flaw == CONSTANTS.XDR_SHORT, (name, length)
 
 
 def test_what_a_server_offers(testlib: CData) -> None:
@@ -249,11 +249,11 @@ def test_what_a_server_offers(testlib: CData) -> None:
 
     RFC 1813, 3.3.18, 3.3.19 and 3.3.4.
     """
-    status, meta = ffi.new("uint32_t *"), zeros("meta_result")
+    meta = zeros("meta_result")
 
     def decode(name: str, sent: bytes) -> None:
         op = getattr(CONSTANTS, f"META_{name}")
-        read(xdr(0, 0) + sent, lambda source: testlib.nfs3_decode_meta(source, op, status, meta))
+        read(xdr(0, 0) + sent, lambda source: testlib.nfs3_decode_meta(source, op, meta))
 
     decode("FSSTAT", xdr(*map(Hyper, range(1, 7)), 0))
     assert [*value(meta.attributes.room).values()] == [*range(1, 7)]
@@ -270,8 +270,8 @@ def test_contradictory_results(testlib: CData) -> None:
         ("READ", xdr(0, 0, 4096, 1, 4097)),
         ("WRITE", xdr(0, 0, 0, 4096, 3) + _VERIFIER),
     ):
-        sound, _, _ = decode_results(testlib, name, sent + bytes(200))
-        assert not sound, (name, sent)
+        flaw, _ = decode_results(testlib, name, sent + bytes(200))
+        assert flaw == CONSTANTS.XDR_WRONG, (name, sent)
 
 
 def test_status_names(testlib: CData) -> None:
@@ -500,25 +500,24 @@ _GOOD = _SEQUENCE.result
 
 # What reads a result's body, and into what; nfs4_skip_result() goes over the others.
 _GETTERS = {
-    Op.SEQUENCE: ("sequence", "nfs4_sequence_result"),
-    Op.GETFH: ("handle", "nfs_handle"),
-    Op.GETATTR: ("attributes", "meta_attributes"),
-    Op.SECINFO: ("secinfo", "flavors"),
-    Op.SECINFO_NO_NAME: ("secinfo", "flavors"),
-    Op.READ: ("read", "io_result"),
-    Op.WRITE: ("write", "io_result"),
-    Op.COMMIT: ("commit", "io_result"),
-    Op.OPEN: ("open", "nfs4_open_result"),
-    Op.EXCHANGE_ID: ("exchange_id", "nfs4_exchange_result"),
-    Op.CREATE_SESSION: ("create_session", "nfs4_session_result"),
+    Op.SEQUENCE: ("nfs4_get_sequence", "nfs4_sequence_result"),
+    Op.GETFH: ("nfs_handle_get", "nfs_handle"),
+    Op.GETATTR: ("nfs4_get_attributes", "meta_attributes"),
+    Op.SECINFO: ("nfs4_get_secinfo", "flavors"),
+    Op.SECINFO_NO_NAME: ("nfs4_get_secinfo", "flavors"),
+    Op.READ: ("nfs4_get_read", "io_result"),
+    Op.WRITE: ("io_result_get_write", "io_result"),
+    Op.COMMIT: ("io_result_get_commit", "io_result"),
+    Op.OPEN: ("nfs4_get_open", "nfs4_open_result"),
+    Op.EXCHANGE_ID: ("nfs4_get_exchange_id", "nfs4_exchange_result"),
+    Op.CREATE_SESSION: ("nfs4_get_create_session", "nfs4_session_result"),
 }
 
 
 class Reading(NamedTuple):
     """What a reply says: `statuses` and `bodies` in the order of the operations."""
 
-    more: bool  # bytes are needed
-    broken: bool
+    flaw: int  # XDR_SHORT: bytes are needed
     left: int
     statuses: list[int]
     bodies: list[CData]
@@ -526,7 +525,7 @@ class Reading(NamedTuple):
 
     @property
     def sound(self) -> bool:
-        return not self.more and not self.broken and not self.left
+        return not self.flaw and not self.left
 
 
 def read_results(lib: CData, sent: bytes, *operations: Op) -> Reading:
@@ -544,10 +543,11 @@ def read_results(lib: CData, sent: bytes, *operations: Op) -> Reading:
                 return
             bodies.append(rubbish(kind) if getter else None)
             if getter:
-                getattr(lib, f"nfs4_get_{getter}")(results, bodies[-1])
+                bound = [CONSTANTS.NFS4_FHSIZE] if operation is Op.GETFH else []
+                getattr(lib, getter)(source, *bound, bodies[-1])
 
-    used, more = read(sent, get)
-    return Reading(more, results.broken, results.left, statuses, bodies, used)
+    used, flaw = read(sent, get)
+    return Reading(flaw, results.left, statuses, bodies, used)
 
 
 def test_nfs4_results(testlib: CData) -> None:
@@ -608,7 +608,7 @@ def test_compounds_that_contradict(testlib: CData) -> None:
     """It stays so, although there are bytes enough. What else contradicts, or is cut, is fuzzed."""
     for sent, operations in _CONTRADICTIONS:
         reading = read_results(testlib, sent + bytes(200), *operations, Op.SEQUENCE)
-        assert (reading.more, reading.broken) == (False, True), (sent, operations)
+        assert reading.flaw == CONSTANTS.XDR_WRONG, (sent, operations)
         assert not reading.statuses[-1], (sent, operations)
     reading = read_results(testlib, reply(0, _PUT, _PUT), Op.PUTFH)
     assert (reading.sound, reading.left) == (False, 1), "a result too many"
