@@ -163,7 +163,7 @@ uint32_t files_read(struct front *front, uint64_t file, struct transfer *read)
 {
 	uint64_t size = files[file].size;
 	uint64_t rest = read->offset < size ? size - read->offset : 0;
-	uint32_t most = min_of(read->length, front->limits.read_max);
+	uint32_t most = min_of(read->length, (uint32_t)IO_MAX);
 
 	read->length = (uint32_t)min_of(rest, (uint64_t)most);
 	read->end = read->length == rest;
