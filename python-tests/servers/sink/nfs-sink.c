@@ -373,11 +373,11 @@ static int answer_record(struct connection *connection)
 }
 
 /*
- * Serves what has arrived. 0: wait for more of it, -EAGAIN: wait until the client takes its
- * replies, another negative errno: close it (-ECONNRESET: the client is gone, -EPROTO: what it
- * says is not NFS).
+ * Serves what has arrived, all of it if the client `ends`. 0: wait for more, -EAGAIN: wait until
+ * the client takes its replies, another negative errno: close it (-ECONNRESET: the client is gone,
+ * -EPROTO: what it says is not NFS).
  */
-static int connection_serve(struct connection *connection)
+static int connection_serve(struct connection *connection, bool ends)
 {
 	bool full = true;
 
@@ -394,7 +394,7 @@ static int connection_serve(struct connection *connection)
 			continue;
 		if (answered < 0)
 			return answered;
-		if (!full)
+		if (!full && !ends)
 			return 0;
 		length = receive(connection, &full);
 		if (length <= 0)
@@ -420,30 +420,6 @@ static void sit_out_stall(struct front *front)
 	nanosleep(&rest, NULL);
 }
 
-/* Waits for more calls, or until the client takes its replies. */
-static void wait_for(struct connection *connection, uint32_t events)
-{
-	struct epoll_event event = {.events = events, .data.ptr = connection};
-
-	epoll_ctl(connection->front->epoll, EPOLL_CTL_MOD, connection->fd, &event);
-}
-
-static void serve_event(const struct epoll_event *event)
-{
-	struct connection *connection = event->data.ptr;
-	int error = connection_serve(connection);
-
-	if (error == -EAGAIN) {
-		wait_for(connection, EPOLLOUT);
-	} else if (error) {
-		if (error == -EPROTO)
-			fprintf(stderr, "nfs-sink: a client sent something that is no NFS call\n");
-		connection_close(connection);
-	} else if (event->events & EPOLLOUT) {
-		wait_for(connection, EPOLLIN);
-	}
-}
-
 static void *serve(void *argument)
 {
 	enum { EVENTS = 64 };
@@ -458,8 +434,16 @@ static void *serve(void *argument)
 			continue;
 		sit_out_stall(front);
 		begin = clock_now();
-		for (int i = 0; i < count; i++)
-			serve_event(&events[i]);
+		for (int i = 0; i < count; i++) {
+			struct connection *connection = events[i].data.ptr;
+			int error = connection_serve(connection, events[i].events & EPOLLRDHUP);
+
+			if (error == -EPROTO)
+				fprintf(stderr,
+					"nfs-sink: a client sent something that is no NFS call\n");
+			if (error && error != -EAGAIN)
+				connection_close(connection);
+		}
 		front->counts.busy += clock_now() - begin;
 	}
 	return NULL;
@@ -518,10 +502,12 @@ static int open_listener(void)
 	return fd;
 }
 
+/* Edges: each is served until nothing has come, or until the client takes no more. */
 static void adopt(struct front *front, int fd)
 {
 	struct connection *connection = malloc(sizeof(*connection));
-	struct epoll_event event = {.events = EPOLLIN, .data.ptr = connection};
+	struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+				    .data.ptr = connection};
 
 	if (!connection) {
 		close(fd);
