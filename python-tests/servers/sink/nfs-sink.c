@@ -3,7 +3,8 @@
  * nfs-sink - a server of NFSv3 and NFSv4.1 for tests that costs next to nothing: READ is answered
  * from one memory area, WRITE is thrown away, and files are names (files.c).
  *
- * Threads serve connections. The main one accepts these, hands them out in turn, and takes signals.
+ * Threads serve connections. Another one accepts these and hands them out in turn, and the main
+ * thread waits for the signal that ends all.
  */
 #include <argp.h>
 #include <errno.h>
@@ -11,7 +12,6 @@
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -19,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -40,7 +39,7 @@ enum { THREADS_MAX = 256 };
 static struct front fronts[THREADS_MAX];
 static unsigned int front_count;
 
-static uint64_t connections; /* accepted so far */
+static _Atomic uint64_t connections; /* accepted so far */
 
 static struct options {
 	uint16_t port;
@@ -486,7 +485,7 @@ static int open_listener(void)
 		.sin_port = htons(options.port),
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
 	};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
 
 	if (fd < 0)
 		error(FAILED, errno, "socket");
@@ -522,12 +521,17 @@ static void adopt(struct front *front, int fd)
 		connection_close(connection);
 }
 
-static void accept_one(int listener)
+static void *accept_all(void *argument)
 {
-	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	const int *listener = argument;
 
-	if (fd >= 0)
-		adopt(&fronts[connections++ % front_count], fd);
+	for (;;) {
+		int fd = accept4(*listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd >= 0)
+			adopt(&fronts[connections++ % front_count], fd);
+	}
+	return NULL;
 }
 
 /* --- options --- */
@@ -693,57 +697,30 @@ static void print_counts(void)
 	fflush(stdout);
 }
 
-/* --- signals --- */
-
-/* Blocked in all threads, and read from a descriptor by the main one. */
-static int open_signals(void)
-{
-	sigset_t signals;
-	int fd;
-
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGINT);
-	pthread_sigmask(SIG_BLOCK, &signals, NULL);
-	fd = signalfd(-1, &signals, SFD_CLOEXEC);
-	if (fd < 0)
-		error(FAILED, errno, "signalfd");
-	return fd;
-}
-
-static void take_signal(int signals)
-{
-	struct signalfd_siginfo signal;
-
-	if (read(signals, &signal, sizeof(signal)) != sizeof(signal))
-		return;
-	if (options.count)
-		print_counts();
-	_exit(0);
-}
-
 int main(int argc, char **argv)
 {
 	static const struct argp argp = {.options = rows, .parser = parse_option, .doc = about};
-	struct pollfd polled[2];
+	sigset_t signals;
+	int listener, signal;
 
 	program_invocation_name = program_invocation_short_name; /* before error()'s messages */
 	argp_err_exit_status = WRONG_COMMAND_LINE;
 	argp_parse(&argp, argc, argv, 0, NULL, NULL);
 	if (!front_count)
 		fronts[front_count++].cpu = -1;
-	polled[0] = (struct pollfd){.fd = open_signals(), .events = POLLIN};
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	pthread_sigmask(SIG_BLOCK, &signals, NULL); /* in all threads */
 	limits.attributes = attributes_all();
 	options.begun = clock_now();
-	polled[1] = (struct pollfd){.fd = open_listener(), .events = POLLIN};
+	listener = open_listener();
 	for (unsigned int i = 0; i < front_count; i++)
 		start_front(&fronts[i]);
-	say_ready(polled[1].fd);
-	for (;;) {
-		poll(polled, 2, -1);
-		if (polled[0].revents)
-			take_signal(polled[0].fd);
-		if (polled[1].revents)
-			accept_one(polled[1].fd);
-	}
+	say_ready(listener);
+	start_thread(-1, accept_all, &listener);
+	sigwait(&signals, &signal);
+	if (options.count)
+		print_counts();
+	_exit(0);
 }
