@@ -217,7 +217,7 @@ def test_a_bench_of_two_builds_leaves_its_report(tmp_path: Path) -> None:
         assert cell.read.iops
         expected = cell.read.iops * 4096 * data
         assert cell.read.bytes_per_s == pytest.approx(expected, rel=0.01)
-        assert cell.calls_per_op
+        assert 0 < (cell.calls_per_op or 0) < 10
         assert cell.cpu_s > 0
         assert cell.server
         assert 0 < (cell.server.cpu_percent or 0) <= 100
@@ -238,7 +238,7 @@ def test_a_bench_of_this_engine_alone_holds_it_beside_a_reads_cost(tmp_path: Pat
     assert re.search(r"^\d+ % of the CPU per operation of a READ's, getattr", text, re.MULTILINE)
 
 
-def test_jobs_that_hang_are_ended(tmp_path: Path) -> None:
+def test_jobs_that_hang_are_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They have then not run their time, unless they hang at their end.
 
     What fio needs to start is not theirs: killed then, they hang fio itself.
@@ -257,6 +257,10 @@ def test_jobs_that_hang_are_ended(tmp_path: Path) -> None:
     assert (found.why or "").startswith("fio ran for 0 s only: fio: ")
     assert "got signal=9" in (found.why or "")
     eventually(lambda: not anybody_names(str(tmp_path)))
+    monkeypatch.chdir(tmp_path)  # where fio leaves a file of what that command says
+    ends = {**options, "runtime": 1, "exec_postrun": "sleep 9"}
+    late = dataclasses.replace(hanging, options=ends, fio="fio")
+    assert _run(late, tmp_path / "late").status == "done"
 
 
 # --- a server that stalls ---

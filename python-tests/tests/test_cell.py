@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import made_runs
+import numpy as np
 import pytest
 from conftest import FioRunner
 from made_runs import changed, connections_factors, made, report_of
@@ -132,17 +133,21 @@ def test_connections_that_are_reset_are_marked_where_a_cell_went_on(tmp_path: Pa
 
 
 def test_of_jobs_that_write_no_more_nothing_is_told(tmp_path: Path) -> None:
-    line = {one.name: 0 for one in dataclasses.fields(PathStats)} | {"job": "t", "path": "p"}
+    ops = dict.fromkeys(("read_ops", "write_ops", "commits", "meta_ops", "lookups"), 1)
+    line = {one.name: 0 for one in dataclasses.fields(PathStats)} | {"job": "t", "path": "p", **ops}
     (tmp_path / "stderr").touch()
     sampler, now = Sampler(tmp_path), time.time()
     for done, ages in ((1e6, (6, 3)), (3e6, (4, 1))):
         for name, age in zip("ab", ages, strict=True):
             file = tmp_path / f"live_file.{name}"
-            file.write_text(json.dumps({**line, "kind": "path", "read_bytes": int(done)}))
+            told = {"kind": "path", "read_bytes": int(done), "reconnects": int(name == "a")}
+            file.write_text(json.dumps({**line, **told}))
             os.utime(file, (now - age, now - age))
         live = sampler.take()
     assert live
     assert [at["p"]["bytes"] for at in (live.per_s, live.paths)] == pytest.approx([1e6, 6e6])
+    assert live.paths["p"]["ops"] == 2 * len(ops)
+    assert len(sampler.marks["reconnect"]) == 1
 
 
 def test_a_page_shows_how_cells_went_on_and_what_went_wrong() -> None:
@@ -161,6 +166,13 @@ def test_a_page_shows_how_cells_went_on_and_what_went_wrong() -> None:
     drawn = overtime.section(mixed, {}).plots
     assert "Of reads alone where a job also writes." in drawn[1].caption
     assert overtime.section(made_runs.dd(1), {}).plots == []
+    for one, expected in (
+        (changed(run, over_time=[3e6, 4e6]), {"bandwidth": [3.0, 4.0], "p99": [0.09, 0.095]}),
+        (made_runs.latency(), {"p99": [0.09, 0.095], "response": [2.5, 2.5]}),
+    ):
+        for plot in overtime.section(one, {}).plots:
+            told = expected[plot.name.removeprefix("over-time-")]
+            assert np.asarray(plot.figure.axes[0].lines[0].get_ydata()) == pytest.approx(told)
 
 
 def test_a_cell_has_each_cipher_and_who_encrypts() -> None:

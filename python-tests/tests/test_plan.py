@@ -118,6 +118,8 @@ def test_a_dry_run_tells_the_cells_and_writes_nothing(
     assert json.loads(capsys.readouterr().out)["runs"][0]["restarts"] == 6
     command.run("clients", [], dry_run=True, **asked)
     assert "\n  restarts the server 6 times\n" in capsys.readouterr().out
+    command.run("dd", [], dry_run=True, pool=str(tmp_path), results=tmp_path)
+    assert "\n  left out: capped and uncapped are limits" in capsys.readouterr().out
     assert not any(tmp_path.iterdir())
 
 

@@ -269,7 +269,9 @@ def test_place_that_does_not_start_leaves_the_others_and_a_report(
     some = [spec for spec in specs if spec.factors["streams"] == 1]
     record = made_record(tmp_path / "run", "dd", some)
     assert record.plan.places == ["capped", "uncapped"]
+    every = runner.expected(record)
     record.fail(record.waiting("capped")[0], "no room")
+    assert runner.expected(record) == every > 0  # it is to run again
     record.end()  # which does not hold any more once that cell is to run again
     assert command._carry_out(record) == 1
     assert "no such luck" in capsys.readouterr().err

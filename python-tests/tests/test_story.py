@@ -8,7 +8,8 @@ import json
 import random
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -36,7 +37,7 @@ from nfsmulti.report.pages import EVERY_STORY, naming, write
 from nfsmulti.report.told import Run, published, tell
 from nfsmulti.run.record import Meter
 from nfsmulti.stats import Sample
-from nfsmulti.stories import SCENARIOS
+from nfsmulti.stories import SCENARIOS, connections
 from nfsmulti.summary import Cell, Figures, JobRow, Restart, Server, Summary
 from nfsmulti.texts import Table
 
@@ -309,14 +310,46 @@ def test_axes_write_numbers_as_tables_do_and_say_where_they_are_logarithmic() ->
     assert [axes.get_xlabel(), axes.get_ylabel()] == ["connections (log scale)", "ms (log scale)"]
 
 
-def test_a_plot_names_its_lines_once() -> None:
-    """Those that dot what would be ideal as well."""
-    told = tell(EVERY_STORY["dd"], made_runs.dd(1))
+@pytest.mark.parametrize(
+    "make", [made_runs.dd, made_runs.oltp, made_runs.latency, page_cases.restarted]
+)
+def test_a_plot_names_its_lines_begins_at_zero_and_tells_its_points(
+    make: Callable[[], Summary],
+) -> None:
+    """Each line once, those that dot what would be ideal as well; a browser shows the words."""
+    run = make()
+    told = tell(EVERY_STORY[run.scenario], run)
     plots = [plot for one in told.sections for plot in one.plots]
-    names = [[text.get_text() for text in legend.get_texts()]
-             for plot in plots for legend in plot.figure.legends]  # fmt: skip
-    assert len(names) == len(plots) == 2
-    assert names[0] == ["times 1, write", "times 1, read", "write", "read"]
+    assert plots
+    for figure in (plot.figure for plot in plots):
+        named = [text.get_text() for one in figure.legends for text in one.get_texts()]
+        drawn = [label for axes in figure.axes for label in axes.get_legend_handles_labels()[1]]
+        assert sorted(named) == sorted({*drawn})
+        for axes in figure.axes:
+            low, high = axes.get_ylim()
+            assert low == 0 or axes.get_yscale() == "log"
+            spoken = [line for line in axes.lines if str(line.get_gid()).startswith("hover: ")]
+            for line in spoken:
+                (y,), words = np.asarray(line.get_ydata()), str(line.get_gid())
+                assert low < y < high
+                assert texts.number(y) in words
+            labels = {str(line.get_gid())[len("hover: ") :].rsplit(": ", 1)[0] for line in spoken}
+            assert labels <= {*drawn}
+            assert labels
+
+
+@pytest.mark.parametrize(
+    ("transports", "jobs", "panels"), [(3, 2, []), (4, 2, ["jobs"]), (7, 1, [])]
+)
+def test_many_curves_are_drawn_by_jobs(transports: int, jobs: int, panels: list[str]) -> None:
+    """Up to six lines are one plot, and so are those of one number of jobs."""
+    levels = product(range(transports), range(jobs))
+    cells = [
+        ({**made_runs.connections_factors(1, f"t{transport}"), "jobs": 1 + number}, {"read": 1e8})
+        for transport, number in levels
+    ]
+    told = Run(SCENARIOS["connections"], made_runs.made("connections", cells, 1))
+    assert [one.panels for one in connections.plots(told)] == [panels]
 
 
 @pytest.mark.full
