@@ -625,6 +625,16 @@ static ssize_t ktls_read(struct stream *stream, struct iovec *space, int count, 
 	return tls->terms->ktls == KTLS_ON ? -ECONNABORTED : -EKEYEXPIRED;
 }
 
+/* A record that was forged fails the next call for the socket, whichever that is. */
+static ssize_t ktls_write(struct stream *stream, struct iovec *spans, int count)
+{
+	struct tls *tls = tls_of(&stream->base);
+	ssize_t length = stream_send(stream, spans, count);
+
+	return length == -EBADMSG ? ktls_judge(stream->base.fd, -EBADMSG, &tls->ticket, tls->why)
+				  : length;
+}
+
 /* --- connecting --- */
 
 /*
@@ -753,7 +763,7 @@ static int refuse_early(struct tls *tls)
 /* Gives the kernel the keys right after the handshake, before a record arrives. */
 static int enter_kernel(struct tls *tls)
 {
-	static const struct stream_io io = {stream_send, ktls_read};
+	static const struct stream_io io = {ktls_write, ktls_read};
 	const enum tls_ktls ktls = tls->terms->ktls;
 	const bool never = ktls == KTLS_OFF || (ktls == KTLS_AUTO && tls->terms->rekeyed);
 	int error = never ? -ENOTSUP : to_kernel(tls);
