@@ -10,10 +10,10 @@
 
 #include "nfs/meta_call.h"
 
+/* Items with names of their own, for export_items_free(). All zeros: none. */
 struct export_items {
 	struct names_item *items;
 	uint32_t count;
-	char *names; /* the memory of the items' names */
 };
 
 /* The position of a directory's listing; all 0 at the beginning. Needs no freeing. */
@@ -29,9 +29,33 @@ static bool is_dots(const char *name, size_t length)
 	return length && length <= 2 && !memcmp(name, "..", length);
 }
 
+static void export_items_free(struct export_items *items)
+{
+	while (items->count)
+		free(items->items[--items->count].name);
+	free(items->items);
+	items->items = NULL;
+}
+
+/* Adds an item with a copy of the name, unless it is "." or "..". 0 or -ENOMEM. */
+static int add_name(struct export_items *items, const char *name, size_t length)
+{
+	struct names_item *grown, item = {0};
+
+	if (is_dots(name, length))
+		return 0;
+	grown = reallocarray(items->items, items->count + 1, sizeof(item));
+	if (!grown)
+		return -ENOMEM;
+	items->items = grown;
+	item.name = strndup(name, length);
+	grown[items->count++] = item;
+	return item.name ? 0 : -ENOMEM;
+}
+
 /* --- a kernel mount, or any directory, by plain system calls. 0 or -errno --- */
 
-enum { PAGE_NAMES = 1024, NAME_BYTES = 256 };
+enum { PAGE_NAMES = 1024 };
 
 static uint32_t access_of(int directory)
 {
@@ -62,29 +86,13 @@ static int mount_find_facts(int directory, struct export_facts *facts)
 	return 0;
 }
 
-/* Reads the next names into items->names, one after the other; *bytes: their size. */
-static int read_names(DIR *stream, struct export_items *items, size_t *bytes)
-{
-	char *at = items->names;
-	const struct dirent *entry;
-
-	errno = 0;
-	while (items->count < PAGE_NAMES && (entry = readdir(stream))) {
-		if (is_dots(entry->d_name, strlen(entry->d_name)))
-			continue;
-		items->count++;
-		at = stpcpy(at, entry->d_name) + 1;
-	}
-	*bytes = (size_t)(at - items->names);
-	return items->count < PAGE_NAMES ? -errno : 0;
-}
-
-/* Opens the directory for each page: else listings of a deep tree would hold many descriptors. */
-static int read_page(int directory, struct export_listing *listing, struct export_items *items)
+/* Adds the next names. Opens the directory for each page: else listings of a deep tree would hold
+ * many descriptors. */
+static int mount_list(int directory, struct export_listing *listing, struct export_items *items)
 {
 	int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), error;
 	DIR *stream = fd < 0 ? NULL : fdopendir(fd);
-	size_t bytes;
+	const struct dirent *entry;
 
 	if (!stream) {
 		error = -errno;
@@ -94,28 +102,14 @@ static int read_page(int directory, struct export_listing *listing, struct expor
 	}
 	if (listing->mount)
 		seekdir(stream, listing->mount);
-	error = read_names(stream, items, &bytes);
+	do {
+		errno = 0;
+		entry = readdir(stream);
+		error = entry ? add_name(items, entry->d_name, strlen(entry->d_name)) : -errno;
+	} while (entry && !error && items->count < PAGE_NAMES);
 	listing->mount = telldir(stream);
-	listing->end = items->count < PAGE_NAMES;
+	listing->end = !entry;
 	closedir(stream);
-	items->names = realloc(items->names, bytes ?: 1) ?: items->names; /* smaller */
-	return error;
-}
-
-static int mount_list(int directory, struct export_listing *listing, struct export_items *items)
-{
-	char *at;
-	int error = -ENOMEM;
-
-	items->names = malloc(PAGE_NAMES * NAME_BYTES);
-	if (items->names)
-		error = read_page(directory, listing, items);
-	items->items = calloc(items->count ?: 1, sizeof(*items->items));
-	if (!items->items)
-		error = -ENOMEM;
-	at = items->names;
-	for (uint32_t i = 0; !error && i < items->count; i++, at += strlen(at) + 1)
-		items->items[i].name = at;
 	return error;
 }
 
@@ -250,48 +244,25 @@ int export_find_facts(struct export *export, struct export_facts *facts)
 	return error ? export_fail(export, "find attributes of", path->config.dir, error, NULL) : 0;
 }
 
-static void export_items_free(struct export_items *items)
-{
-	free(items->items);
-	free(items->names);
-	*items = (struct export_items){0};
-}
-
 /* Collects a page of a listing. */
 struct page_taker {
 	struct export_items *items;
 	struct export_listing *listing;
 	const char *stuck; /* why the listing cannot go on; NULL: it can */
-	bool failed;	   /* no memory */
+	int error;
 };
-
-static void take_entries(struct page_taker *taker, const struct readdir_page *page)
-{
-	size_t bytes = (size_t)(page->end - page->entries) + page->count;
-	struct export_items *items = taker->items;
-	struct xdr_in in = {page->entries, page->end, false};
-	struct readdir_entry entry;
-	char *at;
-
-	export_items_free(items); /* those of an earlier reply, refused after it was read */
-	items->items = calloc(page->count ?: 1, sizeof(*items->items));
-	items->names = at = malloc(bytes ?: 1);
-	taker->failed = !items->items || !at;
-	while (!taker->failed && readdir_next(&in, page, &entry)) {
-		if (is_dots(entry.name, entry.length))
-			continue;
-		items->items[items->count++].name = at;
-		at = mempcpy(at, entry.name, entry.length);
-		*at++ = '\0';
-	}
-}
 
 static void take_reply(struct meta_request *request, const struct readdir_page *page)
 {
 	struct page_taker *taker = (struct page_taker *)request->arguments.owner;
 	struct export_listing *listing = taker->listing;
+	struct xdr_in in = {page->entries, page->end, false};
+	struct readdir_entry entry;
 
-	take_entries(taker, page);
+	export_items_free(taker->items); /* those of an earlier reply, refused after it was read */
+	taker->error = 0;
+	while (!taker->error && readdir_next(&in, page, &entry))
+		taker->error = add_name(taker->items, entry.name, entry.length);
 	if (page->eof)
 		listing->end = true;
 	else
@@ -325,7 +296,7 @@ static int ask_page(struct export *export, const struct export_dir *dir,
 
 	if (error)
 		return error;
-	error = item.error ?: taker.failed ? -ENOMEM : taker.stuck ? -EPROTO : 0;
+	error = item.error ?: taker.error ?: taker.stuck ? -EPROTO : 0;
 	return error ? export_fail(export, "list", "the directory", error,
 				   item.error ? item.status : taker.stuck)
 		     : 0;
@@ -358,18 +329,16 @@ static bool is_other(const struct names_item *item)
 	return !item->error && item->kind.type && item->kind.type != META_TYPE_DIRECTORY;
 }
 
-/* Removes the items that have no error: the directories, or, without `directories`, the others. */
+/* Removes the items that have no error, directories last. */
 static int export_remove(struct export *export, const struct export_dir *dir,
-			 struct names_item *items, uint32_t count, bool directories)
+			 struct names_item *items, uint32_t count)
 {
-	struct names_batch batch = {
-		.op = directories ? META_RMDIR : META_REMOVE,
-		.items = items,
-		.count = count,
-		.wants = directories ? is_directory : is_other,
-	};
+	struct names_batch others = {
+		.op = META_REMOVE, .items = items, .count = count, .wants = is_other};
+	struct names_batch directories = {
+		.op = META_RMDIR, .items = items, .count = count, .wants = is_directory};
 
-	return run(export, dir, &batch);
+	return run(export, dir, &others) ?: run(export, dir, &directories);
 }
 
 /* Opens `item`, a directory that export_look() has found; export_leave() closes it. A mount point
@@ -460,52 +429,42 @@ static int descend(struct export *export, struct export_dir *dir, char *name)
 	return 0;
 }
 
-/* Opens the directory that holds the last component of `name`. *last: that component, in `copy`. */
-static int open_parent(struct export *export, const char *name, char copy[NAME_ROOM],
-		       struct export_dir *dir, char **last)
+/* Opens the directory that holds the last component of `name`. *last: that component. */
+static int open_parent(struct export *export, char *name, struct export_dir *dir, char **last)
 {
-	size_t length = strlen(name);
 	char *slash;
+	int error = 0;
 
 	*dir = export->root;
-	*last = copy;
-	if (length >= NAME_ROOM)
-		return export_fail(export, "find", name, -ENAMETOOLONG, NULL);
-	memcpy(copy, name, length + 1);
-	for (; (slash = strchr(*last, '/')); *last = slash + 1) {
-		int error;
-
+	for (*last = name; !error && (slash = strchr(*last, '/')); *last = slash + 1) {
 		*slash = '\0';
 		error = descend(export, dir, *last);
-		if (error)
-			return error;
+		*slash = '/';
 	}
-	return 0;
+	return error;
 }
 
-int tree_find(struct export *export, const char *name, struct names_item *found)
+int tree_find(struct export *export, char *name, struct names_item *found)
 {
-	char copy[NAME_ROOM], *last;
+	char *last;
 	struct export_dir dir;
-	int error = open_parent(export, name, copy, &dir, &last);
+	int error = open_parent(export, name, &dir, &last);
 
 	if (error)
 		return error;
 	error = look_at(export, &dir, last, found);
-	found->name = NULL;
 	export_leave(export, &dir);
 	if (error && error != -ENOENT)
 		export_fail(export, "find", name, error, found->status);
 	return error;
 }
 
-int tree_make(struct export *export, const char *name)
+int tree_make(struct export *export, char *name)
 {
 	struct names_item item = {0};
 	struct names_batch batch = {.op = META_MKDIR, .items = &item, .count = 1};
-	char copy[NAME_ROOM];
 	struct export_dir dir;
-	int error = open_parent(export, name, copy, &dir, &item.name);
+	int error = open_parent(export, name, &dir, &item.name);
 
 	if (error)
 		return error;
@@ -535,13 +494,13 @@ static int next_page(struct export *export, const struct export_dir *dir,
 	return error;
 }
 
-int tree_list(struct export *export, const char *name, void (*each)(const struct names_item *item))
+int tree_list(struct export *export, char *name, void (*each)(const struct names_item *item))
 {
 	struct export_listing listing = {0};
 	struct export_items items;
 	struct export_dir dir = export->root;
-	char copy[NAME_ROOM], *last;
-	int error = *name ? open_parent(export, name, copy, &dir, &last) : 0;
+	char *last;
+	int error = *name ? open_parent(export, name, &dir, &last) : 0;
 
 	if (!error && *name)
 		error = descend(export, &dir, last);
@@ -566,9 +525,8 @@ struct level {
 	struct export_listing listing;
 	struct export_items items;
 	uint32_t next;
-	char *gone;  /* the last name removed from the previous page */
-	char **left; /* names that cannot be removed, and are not tried again */
-	uint32_t left_count;
+	char *gone;		  /* the last name removed from the previous page */
+	struct export_items left; /* those that cannot be removed, and are not tried again */
 };
 
 /* A removal of all entries below a directory, of any depth: the deepest go first. */
@@ -616,15 +574,8 @@ static int fail_in_walk(struct walk *walk, const char *what, const struct names_
 static int leave_item(struct walk *walk, struct level *level, const char *what,
 		      struct names_item *item, int error)
 {
-	char **grown = reallocarray(level->left, level->left_count + 1, sizeof(*level->left));
-
-	if (!grown)
+	if (add_name(&level->left, item->name, strlen(item->name)))
 		return -ENOMEM;
-	level->left = grown;
-	level->left[level->left_count] = strdup(item->name);
-	if (!level->left[level->left_count])
-		return -ENOMEM;
-	level->left_count++;
 	if (error == -EXDEV)
 		item->status = "another file system: unmount it, or remove it by hand";
 	if (error && !walk->left++) {
@@ -637,16 +588,21 @@ static int leave_item(struct walk *walk, struct level *level, const char *what,
 
 static bool is_left(const struct level *level, const char *name)
 {
-	for (uint32_t i = 0; i < level->left_count; i++)
-		if (!strcmp(level->left[i], name))
+	for (uint32_t i = 0; i < level->left.count; i++)
+		if (!strcmp(level->left.items[i].name, name))
 			return true;
 	return false;
+}
+
+static void pass_over(struct names_item *item)
+{
+	*item = (struct names_item){.name = item->name, .error = -ENOENT};
 }
 
 static int take_item(struct walk *walk, struct level *level, struct names_item *item)
 {
 	if (is_left(level, item->name)) {
-		*item = (struct names_item){.name = item->name, .error = -ENOENT};
+		pass_over(item);
 	} else if (!item->error && level->gone && !strcmp(item->name, level->gone)) {
 		item->status = "it was removed, and is there again";
 		return leave_item(walk, level, "remove", item, -EEXIST);
@@ -696,10 +652,8 @@ static int end_page(struct walk *walk)
 	level->gone = NULL;
 	for (uint32_t i = 0; walk->mark && walk->depth == 2 && i < items->count; i++)
 		if (!strcmp(items->items[i].name, walk->mark)) /* the mark goes last */
-			items->items[i] = (struct names_item){.name = walk->mark, .error = -ENOENT};
-	error = export_remove(walk->export, &level->dir, items->items, items->count, false)
-			?: export_remove(walk->export, &level->dir, items->items, items->count,
-					 true);
+			pass_over(&items->items[i]);
+	error = export_remove(walk->export, &level->dir, items->items, items->count);
 	for (uint32_t i = 0; !error && i < items->count; i++)
 		error = end_item(walk, level, &items->items[i]);
 	if (walk->depth == 1) {
@@ -726,7 +680,7 @@ static int check_mark(struct walk *walk)
 static int remove_mark(struct walk *walk)
 {
 	struct names_item mark = {.name = walk->mark, .kind.type = META_TYPE_DIRECTORY};
-	int error = export_remove(walk->export, &lowest(walk)->dir, &mark, 1, true);
+	int error = export_remove(walk->export, &lowest(walk)->dir, &mark, 1);
 
 	if (!error && mark.error && mark.error != -ENOENT)
 		return leave_item(walk, lowest(walk), "remove", &mark, mark.error);
@@ -762,9 +716,7 @@ static void drop_level(struct walk *walk)
 {
 	struct level *level = lowest(walk);
 
-	while (level->left_count)
-		free(level->left[--level->left_count]);
-	free(level->left);
+	export_items_free(&level->left);
 	free(level->gone);
 	if (--walk->depth) { /* the caller owns the first level's */
 		export_leave(walk->export, &level->dir);
@@ -776,12 +728,12 @@ static void drop_level(struct walk *walk)
 static int go_up(struct walk *walk)
 {
 	struct level *level = lowest(walk), *above = level - 1;
-	bool stays = level->left_count;
+	bool stays = level->left.count;
 	int error = 0;
 
 	if (walk->mark && walk->depth == 2 && !stays) {
 		error = remove_mark(walk);
-		stays = level->left_count;
+		stays = level->left.count;
 	}
 	if (!error && walk->depth > 1)
 		error = export_back(walk->export, &level->dir, &above->identity, &above->dir);
@@ -814,7 +766,7 @@ static int go_through(struct walk *walk)
 
 		if (item)
 			error = go_down(walk, item);
-		else if (lowest(walk)->items.items)
+		else if (lowest(walk)->items.count)
 			error = end_page(walk);
 		else if (!lowest(walk)->listing.end)
 			error = take_page(walk);
@@ -832,13 +784,13 @@ static int go_through(struct walk *walk)
 	return error ?: walk->left_error;
 }
 
-int tree_remove(struct export *export, const char *name, char *mark, struct tree_count *count)
+int tree_remove(struct export *export, char *name, char *mark, struct tree_count *count)
 {
 	struct walk walk = {.export = export, .count = count, .mark = mark};
-	char copy[NAME_ROOM], *last;
+	char *last;
 	struct level first = {.listing.end = true, .next = mark && !*mark};
 	struct names_item item;
-	int error = open_parent(export, name, copy, &first.dir, &last);
+	int error = open_parent(export, name, &first.dir, &last);
 
 	if (error)
 		return error;

@@ -36,7 +36,7 @@ void export_open(struct export *export, struct path *path);
 
 int export_find_facts(struct export *export, struct export_facts *facts);
 
-/* --- by name: components are neither empty, "." nor ".." --- */
+/* --- by name, which is sound; it is changed during the call --- */
 
 enum { TREE_UNMARKED = 1 };
 
@@ -49,13 +49,13 @@ struct tree_count {
 bool tree_name_is_sound(const char *name);
 
 /* Finds what `name` is. -ENOENT: `name` (without words) or a directory above it is missing. */
-int tree_find(struct export *export, const char *name, struct names_item *found);
+int tree_find(struct export *export, char *name, struct names_item *found);
 
 /* Makes directory `name` in a directory that exists; -EEXIST: `name` is taken. */
-int tree_make(struct export *export, const char *name);
+int tree_make(struct export *export, char *name);
 
 /* Calls `each` for all that lies in directory `name`; "" is the export's root. */
-int tree_list(struct export *export, const char *name, void (*each)(const struct names_item *item));
+int tree_list(struct export *export, char *name, void (*each)(const struct names_item *item));
 
 /*
  * Removes directory `name` and all below it; counts what was removed, `name` as well.
@@ -64,4 +64,4 @@ int tree_list(struct export *export, const char *name, void (*each)(const struct
  * `name`; if it has none, removes nothing, and returns TREE_UNMARKED (without words). With "",
  * `name` must be empty. With NULL, removes everything in `name`, whoever made it.
  */
-int tree_remove(struct export *export, const char *name, char *mark, struct tree_count *count);
+int tree_remove(struct export *export, char *name, char *mark, struct tree_count *count);

@@ -343,7 +343,7 @@ static int tell_path(struct run *run, unsigned int number)
 	return error;
 }
 
-static int info(struct run *run, const char *name)
+static int info(struct run *run, char *name)
 {
 	int status = 0;
 
@@ -368,7 +368,7 @@ static int refuse_existing(const struct run *run, unsigned int number, const cha
 
 /* Opens all paths; `name` must not exist on any. Does not look on mounts, which would cache that
  * the name is missing. */
-static int open_all(struct run *run, const char *name)
+static int open_all(struct run *run, char *name)
 {
 	struct names_item found;
 
@@ -389,7 +389,7 @@ static int open_all(struct run *run, const char *name)
 }
 
 /* File numbers can be compared only between paths of the same version. */
-static int check_seen(struct run *run, const char *name)
+static int check_seen(struct run *run, char *name)
 {
 	const struct pool_path *paths = run->pool.paths;
 	struct names_item first, found;
@@ -419,7 +419,7 @@ static int check_seen(struct run *run, const char *name)
  * Removes the directory that was made, unless another signal comes. Not called after a MKDIR that
  * timed out: nobody can tell who made an empty directory.
  */
-static void take_back(struct run *run, const char *name)
+static void take_back(struct run *run, char *name)
 {
 	struct tree_count count = {0};
 	struct path *path = run->paths[0];
@@ -437,7 +437,7 @@ static void take_back(struct run *run, const char *name)
 	say("%s", why); /* the last line is the reason */
 }
 
-static int make(struct run *run, const char *name)
+static int make(struct run *run, char *name)
 {
 	int error, status;
 
@@ -472,12 +472,12 @@ static void tell_item(const struct names_item *item)
 	printf("\"size\": %" PRIu64 "}\n", item->kind.size);
 }
 
-static int list(struct run *run, const char *name)
+static int list(struct run *run, char *name)
 {
 	return tree_list(&run->exports[0], name, tell_item) ? failed(run, 0) : 0;
 }
 
-static int remove_tree(struct run *run, const char *name)
+static int remove_tree(struct run *run, char *name)
 {
 	struct tree_count count = {0};
 	int error;
@@ -497,7 +497,7 @@ static int remove_tree(struct run *run, const char *name)
 
 static const struct command {
 	const char *word;
-	int (*work)(struct run *run, const char *name);
+	int (*work)(struct run *run, char *name);
 	int names_min, names_max;
 	bool first; /* uses only the first path, which main() opens */
 	char *mark; /* tree_remove()'s, if the command line has none */
@@ -533,7 +533,7 @@ static void take_signals(void)
 int main(int argc, char **argv)
 {
 	const struct command *command = find_command(argc, argv);
-	const char *name = argc > 3 ? argv[3] : "";
+	char *name = argc > 3 ? argv[3] : "";
 	struct run run = {.mark = argc > 4 ? argv[4] : command ? command->mark : NULL};
 	int status;
 
