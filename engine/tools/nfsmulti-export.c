@@ -101,9 +101,8 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 struct run {
 	struct terms terms; /* a job's defaults */
 	struct pool pool;
-	struct path **paths;
-	struct export *exports;
-	void *state; /* the protocol's */
+	struct export *exports; /* of each path; one that is not open has no `path` */
+	void *state;		/* the protocol's */
 	char *mark;
 };
 
@@ -125,12 +124,12 @@ static int open_path(struct run *run, unsigned int number)
 	const struct path_job job = {
 		.file_count = 1, .stop = stop, .log = say, .state = &run->state};
 	struct path_config config;
-	int error = path_config_make(&config, &run->pool.paths[number], &run->terms, say);
+	struct path *path;
+	int error = path_config_make(&config, &run->pool.paths[number], &run->terms, say)
+			    ?: path_open(&path, &config, &job);
 
 	if (!error)
-		error = path_open(&run->paths[number], &config, &job);
-	if (!error)
-		export_open(&run->exports[number], run->paths[number]);
+		export_open(&run->exports[number], path);
 	return error;
 }
 
@@ -139,16 +138,14 @@ static int begin(struct run *run, const char *text)
 	terms_init(&run->terms);
 	if (read_pool(text, &run->pool) || path_config_check(&run->terms, &run->pool, say))
 		return 1;
-	run->paths = calloc(run->pool.count, sizeof(*run->paths));
 	run->exports = calloc(run->pool.count, sizeof(*run->exports));
-	return run->paths && run->exports ? 0 : 1;
+	return run->exports ? 0 : 1;
 }
 
 static void end(struct run *run)
 {
-	for (unsigned int i = 0; run->paths && i < run->pool.count; i++)
-		path_close(run->paths[i]);
-	free(run->paths);
+	for (unsigned int i = 0; run->exports && i < run->pool.count; i++)
+		path_close(run->exports[i].path);
 	free(run->exports);
 	pool_free(&run->pool);
 }
@@ -335,8 +332,8 @@ static int tell_path(struct run *run, unsigned int number)
 	} else {
 		put_facts(export, &facts);
 	}
-	path_close(run->paths[number]);
-	run->paths[number] = NULL;
+	path_close(export->path);
+	export->path = NULL;
 	tell_flavors(run, number, error);
 	printf("\"errno\": %d}\n", -error);
 	flush();
@@ -422,7 +419,7 @@ static int check_seen(struct run *run, char *name)
 static void take_back(struct run *run, char *name)
 {
 	struct tree_count count = {0};
-	struct path *path = run->paths[0];
+	struct path *path = run->exports[0].path;
 	char why[sizeof(said)];
 
 	interrupted = 0;
