@@ -170,7 +170,7 @@ static bool is_replayed(const struct data_io *one)
 static void check_read(const struct data_io *one, const struct io_u *io_u)
 {
 	uint32_t first = first_of(io_u);
-	bool discards = sim_job.terms.discards;
+	bool discards = sim_job.discards;
 
 	for (size_t i = 0; discards && i < sizeof(one->data); i++)
 		if (one->data[i] != UNREAD)
@@ -241,10 +241,8 @@ static bool may_break(int error)
 	if (sim_job.td.terminate)
 		return true;
 	if (error == EIO)
-		return sim_job.terms.changes ||
-		       world.failures[FAILED_CRASH] - data.crashes >= ROUNDS_MAX;
-	return (error == ETIMEDOUT && sim_job.terms.soft) ||
-	       (error == ENOSPC && sim_job.terms.full);
+		return sim_job.changes || world.failures[FAILED_CRASH] - data.crashes >= ROUNDS_MAX;
+	return (error == ETIMEDOUT && sim_job.terms.soft) || (error == ENOSPC && sim_job.full);
 }
 
 static void check_hold(void)
@@ -269,7 +267,7 @@ static bool may_lose(void)
 {
 	const struct job *job = &sim_job.engine;
 
-	if (sim_job.terms.soft || sim_job.terms.changes || job->replay.broken)
+	if (sim_job.terms.soft || sim_job.changes || job->replay.broken)
 		return true;
 	return !job->group.job.hold && world.failures[FAILED_CRASH];
 }
@@ -279,7 +277,7 @@ static void check_error(const struct io_u *io_u)
 	int error = (int)io_u->error;
 
 	if (!error || sim_job.td.terminate || (error == ETIMEDOUT && sim_job.terms.soft) ||
-	    (error == EIO && sim_job.terms.changes) || (error == ENOSPC && sim_job.terms.full) ||
+	    (error == EIO && sim_job.changes) || (error == ENOSPC && sim_job.full) ||
 	    error == sim_job.engine.replay.broken ||
 	    (error == EIO && ddir_sync(io_u->ddir) && may_lose()))
 		return;

@@ -26,7 +26,7 @@ static const uint64_t LIMIT_CONNECT = 10 * SEC;
 /* "retrans": a soft call fails when timeo, and as much again for each retransmission, is over. */
 static uint64_t limit_soft(void)
 {
-	const struct rpc_timing *timing = &sim_job.terms.timing;
+	const struct rpc_timing *timing = &sim_job.timing;
 
 	return timing->timeo * (timing->retrans + 1);
 }
@@ -39,7 +39,7 @@ static uint64_t limit_soft(void)
 static uint64_t limit_copy(uint64_t unanswered, uint64_t losses)
 {
 	static const uint64_t longest = 600 * SEC;
-	uint64_t timeo = sim_job.terms.timing.timeo, wait = timeo, passed = 0;
+	uint64_t timeo = sim_job.timing.timeo, wait = timeo, passed = 0;
 
 	while (passed + wait <= unanswered && wait < longest) {
 		passed += wait;
@@ -47,9 +47,9 @@ static uint64_t limit_copy(uint64_t unanswered, uint64_t losses)
 	}
 	/* A connection is left after timeo where its session or context is not made: one more copy
 	 * each time. And over NFSv4.1's a call is sent once, until the other limit ends that. */
-	if (sim_job.terms.nfs4 || sim_job.terms.service)
+	if (sim_job.terms.version == 4 || sim_job.terms.service)
 		wait = unanswered + timeo;
-	if (sim_job.terms.nfs4 && wait < limit_soft())
+	if (sim_job.terms.version == 4 && wait < limit_soft())
 		wait = limit_soft();
 	wait += losses * timeo;
 	return wait < longest ? wait : longest;
@@ -67,7 +67,7 @@ static uint64_t losses(void)
 static void note_waits(uint32_t number)
 {
 	bool syncs = ddir_sync(sim_job.ios[number].io_u.ddir),
-	     waits = syncs || sim_job.terms.clients;
+	     waits = syncs || sim_job.terms.nclients;
 
 	sim_job.ios[number].waits_since = world.clock.now;
 	sim_job.ios[number].losses = losses();
@@ -122,11 +122,11 @@ uint32_t job_outstanding(void)
  */
 static void check_time(uint64_t begun, const struct io_u *io_u)
 {
-	const struct job_terms *terms = &sim_job.terms;
+	const struct scenario *terms = &sim_job.terms;
 	uint64_t most = limit_soft() * (ddir_sync(io_u->ddir) ? 2 : 1) + 30 * SEC;
 	uint64_t took = world.clock.now - begun;
 
-	if (terms->soft && terms->punctual && !terms->failover && took > most)
+	if (terms->soft && sim_job.punctual && !terms->failover && took > most)
 		world_violated("a soft %s took %.1f s", io_ddir_name(io_u->ddir),
 			       (double)took / SEC);
 }
@@ -207,9 +207,9 @@ void job_heal(void)
 
 static void set_timeo(uint64_t timeo)
 {
-	sim_job.terms.timing.timeo = timeo;
+	sim_job.timing.timeo = timeo;
 	sim_job.tick = max_of(JOB_TICK, timeo / 50);
-	for (uint32_t i = 0; i < sim_job.terms.path_count; i++)
+	for (uint32_t i = 0; i < sim_job.terms.paths; i++)
 		sim_job.engine.used[i]->config.timing.timeo = timeo;
 }
 
@@ -229,7 +229,7 @@ void job_note_client(uint32_t own, const struct rpc_client *rpc)
 /* All is lost: a client whose connection is says so, and what to do. */
 static void check_causes(void)
 {
-	for (uint32_t i = 0; i < sim_job.terms.clients; i++) {
+	for (uint32_t i = 0; i < sim_job.terms.nclients; i++) {
 		const struct conn *conn = sim_job.engine.group.conns[i];
 		char why[CONN_TROUBLE] = "";
 
@@ -249,7 +249,7 @@ static bool is_there(const struct rpc_client *rpc)
 
 static bool are_there(void)
 {
-	for (uint32_t i = 0; i < sim_job.terms.clients; i++)
+	for (uint32_t i = 0; i < sim_job.terms.nclients; i++)
 		if (!is_there(clients[i]))
 			return false;
 	return true;
@@ -282,7 +282,7 @@ static void return_clients(void)
 		if (world.clock.now > until)
 			world_violated("a client is not there, though all has healed");
 	}
-	for (uint32_t i = 0; i < sim_job.terms.clients && !aborted; i++)
+	for (uint32_t i = 0; i < sim_job.terms.nclients && !aborted; i++)
 		check_told(sim_job.engine.group.conns[i]);
 }
 
@@ -310,7 +310,7 @@ static void lose_for_good(void)
 	case 0: server.fails.lose_call_in = 1; break; /* connects, and does not answer */
 	case 1: network_listen(false); break;
 	default:
-		for (uint32_t i = 0; i < sim_job.terms.path_count; i++)
+		for (uint32_t i = 0; i < sim_job.terms.paths; i++)
 			network_cut(i, UINT64_MAX);
 	}
 }
@@ -321,13 +321,13 @@ static void lose_for_good(void)
  */
 static uint64_t soft_limit(void)
 {
-	const struct job_terms *terms = &sim_job.terms;
-	uint64_t turns = terms->punctual ? 2 : 3 + JOB_PIECES_MAX / 2;
+	const struct scenario *terms = &sim_job.terms;
+	uint64_t turns = sim_job.punctual ? 2 : 3 + JOB_PIECES_MAX / 2;
 
 	if (terms->failover) /* each path may be the last */
-		turns *= terms->path_count;
-	if (terms->clients) /* one may have all of them, of which some wait for the others */
-		turns += terms->depth * JOB_PIECES_MAX / terms->client_depth;
+		turns *= terms->paths;
+	if (terms->nclients) /* one may have all of them, of which some wait for the others */
+		turns += terms->depth * JOB_PIECES_MAX / sim_job.client_depth;
 	return turns * (limit_soft() + LIMIT_CONNECT);
 }
 
@@ -372,7 +372,7 @@ static void one_is_left(void)
 	if (sim_job.engine.replay.broken) /* the job has failed: it writes no more */
 		return;
 	world_tell("ending: one path is left");
-	for (uint32_t i = 1; i < sim_job.terms.path_count; i++)
+	for (uint32_t i = 1; i < sim_job.terms.paths; i++)
 		network_cut(i, UINT64_MAX);
 	sim_job.terms.soft = false; /* the workload's: an I/O that fails is a violation */
 	begin_all();
@@ -387,7 +387,7 @@ static void one_is_left(void)
 /* Calls go out when they are due: no call falls behind a window. */
 static bool is_plain(void)
 {
-	const struct job_terms *terms = &sim_job.terms;
+	const struct scenario *terms = &sim_job.terms;
 
 	return !terms->service && !terms->failover;
 }
@@ -413,18 +413,18 @@ static void come_back(uint64_t most)
  */
 static void away(void)
 {
-	const struct job_terms *terms = &sim_job.terms;
+	const struct scenario *terms = &sim_job.terms;
 	uint64_t since = world.clock.now;
 
 	world_tell("ending: a long silence");
 	/* set-up forgives such steps of time, and clients take none */
-	if (is_plain() && !terms->nfs4 && !terms->clients && world_apart(2))
+	if (is_plain() && terms->version == 3 && !terms->nclients && world_apart(2))
 		set_timeo((1 + world_apart(600)) * SEC);
 	server.fails.lose_call_in = 1;
 	begin_all();
-	pass(world_apart(20 * terms->timing.timeo));
+	pass(world_apart(20 * sim_job.timing.timeo));
 	come_back(limit_copy(world.clock.now - since, 0) +
-		  (terms->nfs4 || terms->clients ? LIMIT_CONNECT : 0));
+		  (terms->version == 4 || terms->nclients ? LIMIT_CONNECT : 0));
 }
 
 /*
@@ -433,14 +433,14 @@ static void away(void)
  */
 static void put_off(void)
 {
-	const struct job_terms *terms = &sim_job.terms;
-	bool setup = terms->nfs4 && !terms->metadata && world_apart(2);
+	const struct scenario *terms = &sim_job.terms;
+	bool setup = terms->version == 4 && !sim_job.metadata && world_apart(2);
 
 	world_tell("ending: the server asks to wait%s", setup ? ", before I/O" : "");
 	if (setup)
 		clients_forget(&server_clients);
 	server.fails.delay_in = 1;
-	sim_job.terms.punctual = false; /* soft: to be asked to wait is no silence */
+	sim_job.punctual = false; /* soft: to be asked to wait is no silence */
 	begin_all();
 	pass(20 * SEC + world_apart(40 * SEC));
 	come_back(setup ? LIMIT_SETUP_DELAY : LIMIT_DELAY);
@@ -465,7 +465,7 @@ static void run_ending(void)
 /* An address is out of reach for a while, now and then. */
 static void cut_by_chance(uint64_t in)
 {
-	uint32_t address = (uint32_t)world_random(sim_job.terms.path_count);
+	uint32_t address = (uint32_t)world_random(sim_job.terms.paths);
 
 	if (!world_chance(in))
 		return;
@@ -519,58 +519,58 @@ static void choose_server(struct server_terms *terms, struct server_fails *fails
 	terms->nfs4.clients.spans = world_random(4);
 }
 
-static struct job_terms job_terms(const struct server_fails *fails)
+static void choose_job(const struct server_fails *fails)
 {
-	struct job_terms terms = {
-		.nfs4 = world_random(2),
-		.soft = !world_random(3),
-		.depth = 1 + (uint32_t)world_random(DEPTH_MAX),
-		.path_count = 1 + (uint32_t)world_random(PATHS_MAX),
-		.per_path = 1 + (uint32_t)world_random(2),
-		.files = 1,
-		.hold = world_random(3) ? 0 : IO_MAX + world_random(16 * IO_MAX),
-		.full = fails->full_in,
-	};
+	struct scenario *terms = &sim_job.terms;
 
-	terms.metadata = !world_random(3);
-	terms.hold = terms.metadata ? 0 : terms.hold;
-	terms.timing = (struct rpc_timing){
+	sim_job = (struct sim_job){.terms.files = 1};
+	terms->version = world_random(2) ? 4 : 3;
+	terms->soft = !world_random(3);
+	terms->depth = 1 + (uint32_t)world_random(DEPTH_MAX);
+	terms->paths = 1 + (uint32_t)world_random(PATHS_MAX);
+	terms->nconnect = 1 + (uint32_t)world_random(2);
+	terms->hold = world_random(3) ? 0 : IO_MAX + (uint32_t)world_random(16 * IO_MAX);
+	sim_job.metadata = !world_random(3);
+	terms->hold = sim_job.metadata ? 0 : terms->hold;
+	sim_job.timing = (struct rpc_timing){
 		.timeo = (1 + world_random(100)) * 100 * MSEC,
 		.retrans = (unsigned int)world_random(4),
-		.soft = terms.soft,
+		.soft = terms->soft,
 	};
-	terms.trunks = terms.nfs4 && world_random(2);
-	terms.failover = terms.path_count > 1 && world_random(2);
-	terms.punctual = !fails->delay_in && !fails->short_in && !terms.nfs4 && !terms.hold &&
-			 !terms.metadata;
-	return terms;
+	terms->trunks = terms->version == 4 && world_random(2);
+	terms->failover = terms->paths > 1 && world_random(2);
+	sim_job.full = fails->full_in;
+	sim_job.punctual = !fails->delay_in && !fails->short_in && terms->version == 3 &&
+			   !terms->hold && !sim_job.metadata;
 }
 
 /* Some jobs are many clients, as the options allow it; seeds that are kept for something are one.
  */
-static void choose_clients(struct job_terms *terms, uint64_t seed)
+static void choose_clients(uint64_t seed)
 {
+	struct scenario *terms = &sim_job.terms;
+
 	if (terms->failover || terms->service || terms->depth == 1 ||
 	    (seed % 5 != 1 && seed % 5 != 3))
 		return;
-	terms->clients = max_of(1 + (uint32_t)world_apart(SERVER_CLIENTS_MAX), terms->path_count);
-	terms->client_depth = max_of(terms->depth / terms->clients, 1u);
+	terms->nclients = max_of(1 + (uint32_t)world_apart(SERVER_CLIENTS_MAX), terms->paths);
+	sim_job.client_depth = max_of(terms->depth / terms->nclients, 1u);
 	if (world_apart(2))
-		terms->client_depth = 1 + (uint32_t)world_apart(terms->depth);
-	terms->timing.reconnect = world_apart(2) ? RECONNECT_JITTER : RECONNECT_BACKOFF;
-	terms->trunks = terms->punctual = false;
+		sim_job.client_depth = 1 + (uint32_t)world_apart(terms->depth);
+	sim_job.timing.reconnect = world_apart(2) ? RECONNECT_JITTER : RECONNECT_BACKOFF;
+	terms->trunks = sim_job.punctual = false;
 }
 
-static void tell_terms(uint64_t seed, const struct job_terms *terms)
+static void tell_terms(uint64_t seed, const struct scenario *terms)
 {
 	world_tell("seed %llu: %s, %u files, NFSv%s, %u paths of %u connections, %u clients, "
 		   "depth %u, %s%s%s%s%s%s, security %u",
-		   (unsigned long long)seed, terms->metadata ? "metadata" : "data", terms->files,
-		   terms->nfs4 ? "4.1" : "3", terms->path_count, terms->per_path, terms->clients,
-		   terms->depth, terms->soft ? "soft" : "hard", terms->failover ? ", failover" : "",
-		   terms->hold ? ", a hold" : "", sim_job.engine.stable ? ", FILE_SYNC" : "",
-		   terms->trunks ? ", one session" : "", terms->discards ? ", discarding" : "",
-		   terms->service);
+		   (unsigned long long)seed, sim_job.metadata ? "metadata" : "data", terms->files,
+		   terms->version == 4 ? "4.1" : "3", terms->paths, terms->nconnect,
+		   terms->nclients, terms->depth, terms->soft ? "soft" : "hard",
+		   terms->failover ? ", failover" : "", terms->hold ? ", a hold" : "",
+		   sim_job.engine.stable ? ", FILE_SYNC" : "", terms->trunks ? ", one session" : "",
+		   sim_job.discards ? ", discarding" : "", terms->service);
 }
 
 uint64_t job_run(uint64_t seed, uint32_t count, bool trace)
@@ -584,20 +584,20 @@ uint64_t job_run(uint64_t seed, uint32_t count, bool trace)
 	network = (struct network_terms){1 + world_random(50 * MSEC), rarely(2000), 0};
 	choose_server(&terms, &fails);
 	cut_in = rarely(2000);
-	sim_job.terms = job_terms(&fails);
+	choose_job(&fails);
 	security_choose(seed, &terms.gss, &fails);
 	sim_job.terms.service = terms.gss.service;
-	sim_job.terms.changes = fails.change_in;
+	sim_job.changes = fails.change_in;
 	/* Seeds that are kept for something have one file, and no fragments. */
-	if (!sim_job.terms.metadata && (seed % 7 == 0 || seed % 7 == 2))
+	if (!sim_job.metadata && (seed % 7 == 0 || seed % 7 == 2))
 		sim_job.terms.files = 2 + 2 * (seed / 7 % 2);
 	if (seed % 11 == 3 || seed % 11 == 4)
 		fails.fragments = 64 + world_apart(2000);
 	/* As the options allow it; one in five, of seeds that are kept for nothing else. */
-	sim_job.terms.discards = !sim_job.terms.metadata &&
-				 sim_job.terms.service <= GSS_SERVICE_NONE && (seed + 5) % 10 < 2;
-	choose_clients(&sim_job.terms, seed);
-	sim_job.workload = sim_job.terms.metadata ? &metadata_workload : &data_workload;
+	sim_job.discards = !sim_job.metadata && sim_job.terms.service <= GSS_SERVICE_NONE &&
+			   (seed + 5) % 10 < 2;
+	choose_clients(seed);
+	sim_job.workload = sim_job.metadata ? &metadata_workload : &data_workload;
 	sim_job.workload->begin();
 	job_set_up(&terms);
 	tell_terms(seed, &sim_job.terms);

@@ -30,27 +30,20 @@ struct workload {
 };
 extern const struct workload data_workload, metadata_workload;
 
-struct job_terms {
-	bool nfs4, soft, failover, metadata;
-	bool trunks;   /* NFSv4.1: one session for all connections */
-	bool full;     /* writes may find no room */
-	bool punctual; /* no I/O takes several calls in turn, each of which has its time */
-	uint32_t depth, path_count, per_path, files;
-	uint32_t clients, client_depth; /* nclients= and client_depth=, or 0 */
-	uint64_t hold;			/* bytes; 0: none */
-	struct rpc_timing timing;
-	uint32_t service;		 /* of enum gss_service; 0: AUTH_SYS */
-	bool changes;			 /* replies may be changed on their way */
-	bool discards;			 /* what is read goes nowhere */
-	const struct scenario *scenario; /* NULL: the job's terms are chosen by chance */
-};
-
 /* The longest step of time, unless timeo is long. */
 static const uint64_t JOB_TICK = 100 * MSEC;
 
 /* The one that there is. */
 struct sim_job {
-	struct job_terms terms;
+	/* `decide` NULL: chosen by chance, as are the calls' fates, and each size that is 0. */
+	struct scenario terms;
+	bool metadata;
+	bool full;	       /* writes may find no room */
+	bool punctual;	       /* no I/O takes several calls in turn, each of which has its time */
+	bool changes;	       /* replies may be changed on their way */
+	bool discards;	       /* what is read goes nowhere */
+	uint32_t client_depth; /* client_depth=, or 0 */
+	struct rpc_timing timing;
 	const struct workload *workload;
 	struct job engine;
 	struct thread_data td;
@@ -78,8 +71,6 @@ uint64_t job_run(uint64_t seed, uint32_t ios, bool trace);
 
 /* Opens paths, what the workload has of them, and the group, while nothing fails. */
 bool job_set_up(const struct server_terms *server_terms);
-/* Sets the engine's part of a scenario's terms (scenario.c). */
-void scenario_fill_job(struct job *engine, const struct scenario *scenario);
 /* Closes all of it, and ends the world. */
 void job_tear_down(void);
 

@@ -68,7 +68,7 @@ static enum meta_op choose_op(uint32_t entry)
 	case 3: return META_SETATTR;
 	case 4: return META_READDIR;
 	case 5:
-		if (makes == META_CREATE && sim_job.terms.nfs4)
+		if (makes == META_CREATE && sim_job.terms.version == 4)
 			return META_OPEN;
 		/* fall through */
 	case 6:
@@ -193,7 +193,7 @@ static void ended(uint32_t number, const struct io_u *io_u)
 	metadata.busy[one->entry] = false;
 	metadata.changes[one->entry] = namespace[one->entry].changes;
 	if (sim_job.td.terminate || (error == ETIMEDOUT && sim_job.terms.soft) ||
-	    (error == EIO && sim_job.terms.changes))
+	    (error == EIO && sim_job.changes))
 		metadata.unknown[one->entry] = true;
 	else if (!metadata.unknown[one->entry] && !is_allowed(one, error))
 		world_violated("%s of entry %u, which had %s name and %s: %s, carried out %d times",

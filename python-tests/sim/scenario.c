@@ -172,21 +172,6 @@ static void ended(uint32_t number, const struct io_u *io_u)
 
 static const struct workload workload = {.choose = choose, .ended = ended};
 
-void scenario_fill_job(struct job *engine, const struct scenario *scenario)
-{
-	for (enum io_op op = IO_READ; op <= IO_WRITE; op++) {
-		struct spread *spread = &engine->spread[op];
-
-		spread->policy = (enum spread_policy)scenario->spread;
-		spread->stripe_size = scenario->stripe ?: 2 * scenario->block;
-		engine->io_max[op] =
-			(op == IO_READ ? scenario->rsize : scenario->wsize) ?: scenario->block;
-	}
-	engine->group.job.client_start = scenario->client_start;
-	engine->fresh_max = scenario->depth;
-	engine->stable = (enum io_stable)scenario->stable;
-}
-
 /* The simulator has room for it, and it can do something. */
 static bool is_possible(const struct scenario *terms)
 {
@@ -215,26 +200,18 @@ static bool set_up(const struct scenario *scenario)
 	const struct network_terms quick = {.latency = MSEC / 10, .window = scenario->window};
 	bool opens;
 
-	sim_job.terms = (struct job_terms){
-		.nfs4 = scenario->version == 4,
-		.soft = scenario->soft,
-		.failover = scenario->failover,
-		.trunks = scenario->trunks,
-		.depth = scenario->depth,
-		.path_count = scenario->paths,
-		.per_path = scenario->nconnect,
-		.clients = scenario->nclients,
+	sim_job = (struct sim_job){
+		.terms = *scenario,
 		.client_depth = scenario->nclients ? scenario->depth / scenario->nclients : 0,
-		.files = scenario->files,
-		.hold = scenario->hold,
-		.service = scenario->service,
 		.timing = {.timeo = scenario->timeo * 100 * MSEC,
 			   .retrans = scenario->retrans,
 			   .reconnect = scenario->reconnect,
 			   .soft = scenario->soft},
-		.scenario = scenario,
+		.workload = &workload,
 	};
-	sim_job.workload = &workload;
+	sim_job.terms.rsize = scenario->rsize ?: scenario->block;
+	sim_job.terms.wsize = scenario->wsize ?: scenario->block;
+	sim_job.terms.stripe = scenario->stripe ?: 2 * scenario->block;
 	opens = job_set_up(&server_terms);
 	network_fail(&quick);
 	if (scenario->reads) {

@@ -69,12 +69,13 @@ typedef void (*scenario_say)(const char *line); /* the engine's */
  */
 struct scenario {
 	uint32_t version; /* 3 or 4 */
-	bool reads, soft, failover, trunks, goes_on;
+	bool reads, soft, failover, goes_on;
+	bool trunks;			    /* NFSv4.1: one session for all connections */
 	uint32_t files;			    /* 1 to 4 */
 	uint32_t blocks, block;		    /* of all files: their number, and bytes of each */
 	uint32_t size;			    /* bytes of each file at the server; 0: as has room */
 	uint32_t rsize, wsize;		    /* bytes of a call; 0: of a block */
-	uint32_t depth, fsync, paths, hold; /* fsync: blocks of a file; hold: bytes */
+	uint32_t depth, fsync, paths, hold; /* fsync: blocks of a file; hold: bytes, or 0 */
 	uint32_t timeo, retrans;	    /* as in nfs(5): tenths of a second */
 	uint32_t stable;		    /* of enum io_stable */
 	uint32_t nconnect;

@@ -102,16 +102,16 @@ const char *server4_keeps(void)
 
 /* --- all of it --- */
 
-void server_begin(const struct server_terms *terms, uint32_t clients, uint32_t files, uint32_t size)
+void server_begin(const struct server_terms *terms, const struct scenario *job)
 {
 	memset(&server, 0, sizeof(server));
 	cache.count = 0;
 	namespace_begin();
 	server.terms = *terms;
-	server.clients = clients;
-	server.files = files;
-	server.size = size ?: SERVER_FILE / files;
-	begin_clients(clients);
+	server.clients = job->nclients;
+	server.files = job->files;
+	server.size = job->size ?: SERVER_FILE / job->files;
+	begin_clients(job->nclients);
 	contexts_begin();
 	server.up = true;
 	server.verifier = world_random(UINT64_MAX);

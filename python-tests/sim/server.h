@@ -94,10 +94,8 @@ void server_received(struct link_end *end, const uint8_t *bytes, size_t length);
 /* The connection is gone, and `end` with it. */
 void server_gone(struct link_end *end);
 
-/* Nothing fails at first. `clients`: nclients=, or 0. There are so many files, of `size` bytes
- * each; 0: what they have room for. */
-void server_begin(const struct server_terms *terms, uint32_t clients, uint32_t files,
-		  uint32_t size);
+/* For such a job. Nothing fails at first. */
+void server_begin(const struct server_terms *terms, const struct scenario *job);
 /* Where a file begins in memory and on disk. */
 uint32_t server_place(uint32_t file);
 /* It loses what is not durable. */

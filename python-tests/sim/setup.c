@@ -28,27 +28,29 @@ void job_set_file(struct io_u *io_u, uint32_t file)
 
 /* --- the engine's job, as its job_open() makes it --- */
 
-static uint32_t count_conns(const struct job_terms *terms)
+static uint32_t count_conns(const struct scenario *terms)
 {
-	return terms->clients ?: terms->path_count * terms->per_path;
+	return terms->nclients ?: terms->paths * terms->nconnect;
 }
 
-static struct spread spread(const struct job_terms *terms)
+static struct spread spread(const struct scenario *terms)
 {
+	uint64_t policy = terms->decide ? terms->spread : world_random(SPREAD_STRIPE + 1);
+
 	return (struct spread){
-		.policy = (enum spread_policy)world_random(SPREAD_STRIPE + 1),
+		.policy = (enum spread_policy)policy,
 		.step = 1,
 		.count = count_conns(terms),
-		.stripe_size = PIECE_MIN + world_random(2 * IO_MAX),
+		.stripe_size = terms->stripe ?: PIECE_MIN + world_random(2 * IO_MAX),
 		.load = sim_job.engine.load,
 	};
 }
 
-static void fill_td(struct thread_data *td, const struct job_terms *terms)
+static void fill_td(struct thread_data *td, const struct scenario *terms)
 {
 	static struct terms options;
 
-	if (!terms->nfs4)
+	if (terms->version == 3)
 		world_random(2); /* seeds that are kept count it */
 	td->error = td->first_error = 0;
 	td->terminate = false;
@@ -94,53 +96,53 @@ static void free_engine(struct job *job)
 	free(job->done);
 }
 
-static void fill_engine(const struct job_terms *terms)
+static void fill_engine(const struct scenario *terms)
 {
 	static struct meta_job meta; /* metadata.c has what it is for */
 	struct job *job = &sim_job.engine;
 	/* Pieces wait for each other where there are fewer. */
-	uint32_t pieces = terms->punctual || terms->scenario ? JOB_PIECES_MAX : 2;
-	uint32_t count = terms->depth * pieces + terms->path_count;
+	uint32_t pieces = sim_job.punctual || terms->decide ? JOB_PIECES_MAX : 2;
+	uint32_t count = terms->depth * pieces + terms->paths;
 
 	*job = (struct job){
 		.td = &sim_job.td,
 		.used = paths,
-		.stable = IO_UNSTABLE,
-		.discard_min = terms->discards ? 1 : UINT32_MAX,
+		.stable = (enum io_stable)terms->stable,
+		.discard_min = sim_job.discards ? 1 : UINT32_MAX,
 	};
-	job->meta = terms->metadata ? &meta : NULL;
+	job->meta = sim_job.metadata ? &meta : NULL;
 	allocate(job, terms->depth, count);
 	job->group.job = (struct conn_job){
 		.io_count = count,
 		.file_count = terms->files,
-		.clients = terms->clients,
-		.client_depth = terms->client_depth,
+		.clients = terms->nclients,
+		.client_depth = sim_job.client_depth,
+		.client_start = terms->client_start,
 		.clock.read = world.clock.read,
 		.writes = true,
 		.failover = terms->failover,
 		.log = job_log,
 	};
-	job->group.path_count = terms->path_count;
+	job->group.path_count = terms->paths;
 	job->load = spread_load_new(count_conns(terms));
 	for (enum io_op op = IO_READ; op <= IO_WRITE; op++) {
 		job->spread[op] = spread(terms);
-		job->io_max[op] = PIECE_MIN + (uint32_t)world_random(2 * IO_MAX);
+		job->io_max[op] = (op == IO_READ ? terms->rsize : terms->wsize)
+					  ?: PIECE_MIN + (uint32_t)world_random(2 * IO_MAX);
 	}
 	job->one_spread =
-		terms->clients && job->spread[IO_READ].policy == job->spread[IO_WRITE].policy;
-	job->fresh_max = 1 + (uint32_t)world_random(terms->depth);
+		terms->nclients && job->spread[IO_READ].policy == job->spread[IO_WRITE].policy;
+	job->fresh_max = terms->decide ? terms->depth : 1 + (uint32_t)world_random(terms->depth);
 	if (terms->hold && !hold_init(&job->hold, terms->hold))
 		job->group.job.hold = &job->hold;
-	else if (!terms->metadata && !world_random(4))
+	else if (!terms->decide && !sim_job.metadata && !world_random(4))
 		job->stable = IO_FILE_SYNC;
-	if (terms->scenario)
-		scenario_fill_job(job, terms->scenario);
 }
 
 /* An OPEN of a name may stay, where what follows it in its compound was put off (metadata). */
-static bool leaves_nothing(const struct job_terms *terms)
+static bool leaves_nothing(const struct scenario *terms)
 {
-	return terms->clients && !terms->metadata && !terms->scenario;
+	return terms->nclients && !sim_job.metadata && !terms->decide;
 }
 
 /* --- its paths, one for each address, and what the workload has of them --- */
@@ -152,7 +154,7 @@ static bool never_stops(void)
 	return false;
 }
 
-static struct path *new_path(uint32_t number, const struct job_terms *terms)
+static struct path *new_path(uint32_t number, const struct scenario *terms)
 {
 	struct path *path = calloc(1, sizeof(*path));
 	struct sockaddr_in *remote = (void *)&path->config.remote;
@@ -162,25 +164,25 @@ static struct path *new_path(uint32_t number, const struct job_terms *terms)
 	path->config.label = strdup(label);
 	path->config.export = strdup("/");
 	path->config.nfs_port = 1 + number;
-	path->config.timing = terms->timing;
+	path->config.timing = sim_job.timing;
 	path->config.setup_time = 10 * SEC;
-	path->config.terms.version = terms->nfs4;
+	path->config.terms.version = terms->version == 4;
 	path->config.terms.trunking = terms->trunks;
 	path->config.terms.security = terms->service; /* numbered alike */
-	path->config.terms.client_name = terms->clients ? strdup("%d") : NULL;
+	path->config.terms.client_name = terms->nclients ? strdup("%d") : NULL;
 	path->config.rsize = path->config.wsize = 64 << 10;
 	path->config.remote_length = sizeof(*remote);
 	remote->sin_family = AF_INET;
 	path->job = (struct path_job){
 		.file_count = terms->files,
 		.failover = terms->failover,
-		.clients = terms->clients,
+		.clients = terms->nclients,
 		.stop = never_stops,
 		.log = job_log,
 		.state = &nfs4_state,
 		.clock = world.clock.read,
 	};
-	path->version = terms->nfs4 ? &nfs_version_4 : &nfs_version_3;
+	path->version = terms->version == 4 ? &nfs_version_4 : &nfs_version_3;
 	path->directory = -1;
 	path->files = calloc(terms->files, sizeof(*path->files));
 	for (uint32_t i = 0; i < terms->files; i++)
@@ -230,7 +232,7 @@ static int open_directory(struct path *path)
 			    find_directory, path);
 }
 
-static int open_path(struct path *path, const struct job_terms *terms)
+static int open_path(struct path *path, const struct scenario *terms)
 {
 	int error = 0;
 
@@ -238,7 +240,7 @@ static int open_path(struct path *path, const struct job_terms *terms)
 		error = path->version->open_names(&path->names, path);
 	if (error)
 		return error;
-	if (terms->metadata)
+	if (sim_job.metadata)
 		return open_directory(path);
 	for (uint32_t i = 0; i < terms->files && !error; i++)
 		error = open_file(path, i);
@@ -246,14 +248,14 @@ static int open_path(struct path *path, const struct job_terms *terms)
 }
 
 /* While nothing fails; false: one does not open. All are closed in either case. */
-static bool open_paths(const struct job_terms *terms)
+static bool open_paths(const struct scenario *terms)
 {
 	int error = 0;
 
 	nfs4_state = NULL;
-	for (uint32_t i = 0; i < terms->path_count; i++)
+	for (uint32_t i = 0; i < terms->paths; i++)
 		paths[i] = new_path(i, terms);
-	for (uint32_t i = 0; !error && i < terms->path_count; i++)
+	for (uint32_t i = 0; !error && i < terms->paths; i++)
 		error = open_path(paths[i], terms);
 	return !error;
 }
@@ -278,14 +280,14 @@ static void close_for_clients(const struct group *group)
 }
 
 /* While the clock creeps: each of many clients reads it. */
-static uint64_t moment_of(const struct job_terms *terms)
+static uint64_t moment_of(const struct scenario *terms)
 {
-	return MSEC / (terms->clients ?: 1);
+	return MSEC / (terms->nclients ?: 1);
 }
 
 bool job_set_up(const struct server_terms *server_terms)
 {
-	const struct job_terms *terms = &sim_job.terms;
+	const struct scenario *terms = &sim_job.terms;
 	struct group *group = &sim_job.engine.group;
 	bool opens;
 
@@ -293,23 +295,21 @@ bool job_set_up(const struct server_terms *server_terms)
 	sim_job.ended = sim_job.healed_at = 0;
 	sim_job.tick = JOB_TICK;
 	network_begin();
-	server_begin(server_terms, terms->clients, terms->files,
-		     terms->scenario ? terms->scenario->size : 0);
+	server_begin(server_terms, terms);
 	fill_td(&sim_job.td, terms);
 	fill_engine(terms);
 	world.creeps = true;
 	opens = open_paths(terms);
 	world.moment = moment_of(terms);
-	opens = opens &&
-		!group_open(group, paths, terms->path_count, terms->per_path, never_stops) &&
+	opens = opens && !group_open(group, paths, terms->paths, terms->nconnect, never_stops) &&
 		open_for_clients(group);
 	world.moment = MSEC;
 	if (!opens)
 		world_violated("the job does not open");
 	if (opens && group->job.alive != group->job.conn_count)
 		world_violated("a path whose server is well is given up before it is connected");
-	for (uint32_t i = 0; i < terms->path_count; i++) {
-		if (terms->clients)
+	for (uint32_t i = 0; i < terms->paths; i++) {
+		if (terms->nclients)
 			path_rest(paths[i]);
 		paths[i]->at_work = true;
 	}
@@ -323,7 +323,7 @@ void job_tear_down(void)
 	world.moment = moment_of(&sim_job.terms);
 	close_for_clients(&sim_job.engine.group);
 	group_close(&sim_job.engine.group);
-	for (uint32_t i = 0; i < sim_job.terms.path_count; i++)
+	for (uint32_t i = 0; i < sim_job.terms.paths; i++)
 		path_close(paths[i]);
 	world.creeps = false;
 	if (leaves_nothing(&sim_job.terms) && *server4_keeps())
