@@ -73,36 +73,6 @@ from servers.scripted.protocol import (
     parse_call,
 )
 
-__all__ = [
-    "DATA",
-    "DATA4",
-    "SOUND",
-    "AcceptStat",
-    "Answer",
-    "AuthStat",
-    "Call",
-    "Claim",
-    "Export",
-    "Hook",
-    "Mount",
-    "Nfs",
-    "Nfs4",
-    "Procedure",
-    "ScriptedServer",
-    "Stable",
-    "Status",
-    "Status4",
-    "Terms",
-    "accepted",
-    "denied",
-    "mark",
-    "message",
-    "on",
-    "record",
-    "reserved_ports_only",
-    "rpc_mismatch",
-]
-
 DATA: tuple[Procedure, ...] = (Nfs.READ, Nfs.WRITE, Nfs.COMMIT)
 DATA4: tuple[Procedure, ...] = (Nfs4.READ, Nfs4.WRITE, Nfs4.COMMIT)
 _FIRST_UNRESERVED_PORT = 1024
@@ -319,11 +289,13 @@ class ScriptedServer:
 
     def url(self, address: str | None = None, *, version: int = 3, **arguments: object) -> str:
         """Return the export's URL at an address (the first one), of NFSv3 or, for 4, of NFSv4.1."""
-        host = _bracketed(address or self.addresses[0])
+        host = address or self.addresses[0]
+        host = f"[{host}]" if ":" in host else host
         words: dict[str, object] = {"nfsport": self.nfs_port, "mountport": self._mount_port}
         if version == 4:
             host, words = f"{host}:{self.nfs_port}", {"version": "4.1"}
-        return f"nfs://{host}{self.export.path}?{_query({**words, **arguments})}"
+        query = "&".join(f"{key}={value}" for key, value in {**words, **arguments}.items())
+        return f"nfs://{host}{self.export.path}?{query}"
 
     def pool(self, *, version: int = 3, **arguments: object) -> str:
         """Return the pool of all addresses."""
@@ -515,11 +487,3 @@ class ScriptedServer:
             self._failure = self._failure or error
         finally:
             self._connections.discard(connection)
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
-
-
-def _query(words: dict[str, object]) -> str:
-    return "&".join(f"{key}={value}" for key, value in words.items())
