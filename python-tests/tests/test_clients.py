@@ -91,6 +91,10 @@ def test_clients_write_over_two_addresses(export: Place) -> None:
     )  # fmt: skip
     assert [line.path for line in result.stats] == [export.labels[n % 2] for n in range(5)]
     assert all(line.write_ops for line in result.stats)
+    result = export.fio.well(
+        pool=pool, nclients=5, spread="roundrobin", spread_reads="job", **_PAGES
+    )
+    assert [line.read_ops > 0 for line in result.stats] == [True, False, True, False, True]
 
 
 def test_clients_have_metadata_operations(export: Place) -> None:
@@ -111,16 +115,20 @@ def test_a_user_a_group_and_an_address_are_one_clients_alone(
 ) -> None:
     """Two jobs: the clients of the second one go on. Names are asked as the first client of each.
 
-    There are fewer addresses than clients; no client has the further groups of this process.
+    There are fewer addresses than clients; no client has the further groups of this process, and
+    each has its user or group where the pool names none.
     """
     own = {"uid": os.geteuid(), "gid": os.getegid()}
-    uid, gid = own.values()
-    numbers = {name: f"{own[name]}+" for name in each.split()}
+    named = {name: own[name] + 1000 for name in each.split()}
+    uid, gid = (own | named).values()
     by_user, by_group = ("uid" in each), ("gid" in each)
     outcome = job(
         version=version, nclients=3, numjobs=2, filename="r", iodepth=3, client_name="m%d",
-        url={**numbers, "localaddr": "127.0.1.0/30+127.0.2.5-127.0.2.6"},
-        enter=[] if uid else ["setpriv", "--groups", "5,6", "--"],
+        url={
+            **{name: f"{number}+" for name, number in named.items()},
+            "localaddr": "127.0.1.0/30+127.0.2.5-127.0.2.6",
+        },
+        enter=[] if own["uid"] else ["setpriv", "--groups", "5,6", "--"],
         **READING,
     )  # fmt: skip
     addresses = ["127.0.1.1", "127.0.1.2", "127.0.2.5", "127.0.2.6"]

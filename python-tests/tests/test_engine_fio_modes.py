@@ -117,12 +117,17 @@ def test_what_people_are_told_programs_are_too(job: Run) -> None:
         "arrivals: ": {"arrival_rate": 10_000, "trace": 1},
         "arrival_rate without lat_percentiles=1": {"arrival_rate": 10_000},
         'bytes of "f" may be lost: ': {"rw": "write", "fsync": 4, "bs": "4k", "size": "64k"},
-    }
+        "meta_mix: beside the job's entries": {
+            "metadata": 1, "meta_mix": "create:1", "rw": "randwrite", "bs": 1, "size": 9,
+            "filename": "d",
+        },
+    }  # fmt: skip
     restarts = on(Nfs.COMMIT, Answer(verifier=b"restarts"), nth=1)
     for words, options in rows.items():
         there = {"f": bytes(65536)}
         result = job(restarts, **{"rw": "read", **options}, files=there, error=None).result
-        told = re.findall(r"^nfsmulti: job: (?!trace: )(.*)$", result.messages, re.MULTILINE)
+        said = r"^nfsmulti: job: (?!trace: |entries of )(.*)$"
+        told = re.findall(said, result.messages, re.MULTILINE)
         lines = [json.loads(line) for line in (result.folder / "stats.jsonl").open()]
         messages = [line for line in lines if line.get("kind") == "message"]
         assert [line["text"] for line in messages] == told

@@ -17,7 +17,7 @@ from nfsmulti import export
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import built
 from nfsmulti.processes import run
-from servers.rpc import xdr
+from servers.rpc import Hyper, xdr
 from servers.scripted import (
     Answer,
     Call,
@@ -244,10 +244,12 @@ def test_what_a_server_does_not_tell() -> None:
         on(Nfs.FSSTAT, Answer(act=False, status=Status.NOTSUPP)),
     )
     half = on(Nfs.ACCESS, Answer(results=xdr(0, 0, 0x05)))
+    uncounted = on(Nfs.FSSTAT, Answer(results=xdr(0, 0, *[Hyper(9)] * 3, *[Hyper(0)] * 3, 0)))
     for version, hooks, flavors, told in (
         (3, refusals, (1,), {"error": "", "bytes_available": None, "may_write": True}),
         (4, refusals, (1,), {"error": "", "bytes_available": None, "may_write": None}),
         (3, (half,), (1,), {"may_read": False, "may_write": False}),
+        (3, (uncounted,), (1,), {"bytes_available": 9, "files_available": None}),
         (3, (), (), {"flavors": ["sys"], "flavors_error": ""}),
     ):
         with ScriptedServer(*hooks, export=Export(flavors=flavors)) as server:

@@ -98,6 +98,11 @@ def _fill(running: ScriptedServer) -> None:
     running.reset_connections()
 
 
+def _leave_one(running: ScriptedServer) -> None:
+    running.refuse(TWO_ADDRESSES[1])
+    running.reset_connections()
+
+
 def _fall_silent(running: ScriptedServer) -> None:
     running.hooks.insert(0, on((*Nfs, *Nfs4), NEVER))
 
@@ -120,7 +125,12 @@ _HANGING: dict[str, tuple[Hook, Options]] = {
     # Which waits within its read: it is not polled.
     "silent, one connection": (_SILENT, {"nconnect": 1, "timeo": 600}),
     "silent, thread": (_SILENT, {"thread": 1}),
-}
+    # The other host answers, and owes nothing once all I/O in flight is this one's.
+    "one of two is gone": (
+        on(DATA, Answer(reply=False, do=_leave_one), nth=5), {"rate_iops": 200, "timeo": 600},
+    ),
+}  # fmt: skip
+_ADDRESSES = {"v4": 8, "one of two is gone": 2}
 # A major timeout, which `retrans` sets, is no end to it; a runtime is.
 _ENDLESS: Options = {
     "time_based": 1, "runtime": 60, "timeo": 5, "retrans": 1, "nconnect": 2, "spread": "roundrobin",
@@ -133,7 +143,7 @@ def _hanging(
 ) -> Iterator[tuple[FioProcess, Callable[[], bool]]]:
     """Start such a job; and what tells that it waits for a call that is not answered any more."""
     hook, own = _HANGING[name]
-    addresses = [f"127.0.0.{number}" for number in range(1, 9 if name == "v4" else 2)]
+    addresses = [f"127.0.0.{number}" for number in range(1, 1 + _ADDRESSES.get(name, 1))]
     with ScriptedServer(hook, addresses=addresses) as server:
         pool = server.pool(version=4 if name == "v4" else 3)
         with client.start(pool=pool, **{**_ENDLESS, **own, **options}) as process:
@@ -155,7 +165,7 @@ def _gave_up(result: FioResult) -> None:
 
 
 @pytest.mark.timing
-@pytest.mark.parametrize("name", ["gone", "silent"])
+@pytest.mark.parametrize("name", ["gone", "one of two is gone", "silent"])
 def test_the_runtime_ends_a_hard_job_within_5_seconds(
     client: FioRunner, within: Within, name: str
 ) -> None:
@@ -358,12 +368,14 @@ def test_a_file_that_the_server_never_opens_ends_a_minute_after_its_job(job: Run
     assert 'cannot create "b": Interrupted' in ran.result.messages
 
 
-# A kernel that answers nothing until all is cancelled, and then that it did half of each WRITE.
-_HALF = r"""
+_URING = r"""
 #include <liburing.h>
 
 #define URING(name) ((__typeof__(&name))dlsym(dlopen("liburing.so.2", RTLD_NOW), #name))
+"""
 
+# A kernel that answers nothing until all is cancelled, and then that it did half of each WRITE.
+_HALF = r"""
 static int cancelled;
 
 int io_uring_submit(struct io_uring *ring)
@@ -400,7 +412,7 @@ unsigned int io_uring_peek_batch_cqe(struct io_uring *ring, struct io_uring_cqe 
 def test_what_a_mount_gave_up_does_not_go_on(engine: Engine, tmp_path: Path) -> None:
     """A WRITE that was half done when it was to be cancelled: its buffer is fio's again."""
     (tmp_path / "mount").mkdir()
-    half = runner(preloaded(engine, tmp_path, _HALF), tmp_path)
+    half = runner(preloaded(engine, tmp_path, _URING + _HALF), tmp_path)
     with half.start(pool=str(tmp_path / "mount")) as process:
         eventually((tmp_path / "mount" / "f").exists)
         process.signal(signal.SIGTERM)
@@ -408,6 +420,31 @@ def test_what_a_mount_gave_up_does_not_go_on(engine: Engine, tmp_path: Path) -> 
     assert result.status not in (0, None)
     assert "cancelled" in result.messages
     assert "submitted after" not in result.messages
+
+
+_TAKES_AGAIN = r"""
+unsigned int io_uring_peek_batch_cqe(struct io_uring *ring, struct io_uring_cqe **cqes,
+                                     unsigned int count)
+{
+    static const int results[] = {-EAGAIN, -EINTR};
+    static unsigned int told;
+    unsigned int ready = URING(io_uring_peek_batch_cqe)(ring, cqes, count);
+
+    for (unsigned int i = 0; i < ready; i++)
+        if (cqes[i]->user_data && told++ % 3 < 2)
+            cqes[i]->res = results[told % 2];
+    return ready;
+}
+"""
+
+
+def test_what_a_kernel_puts_off_is_asked_again(engine: Engine, tmp_path: Path) -> None:
+    """By EAGAIN or EINTR, for I/Os and syncs alike; each counts once."""
+    (tmp_path / "mount").mkdir()
+    again = runner(preloaded(engine, tmp_path, _URING + _TAKES_AGAIN), tmp_path)
+    result = again.well(pool=str(tmp_path / "mount"), fsync=4, verify="crc32c")
+    (line,) = result.stats
+    assert (line.write_ops, line.read_ops, line.commits, line.errors) == (16, 16, 3, 0)
 
 
 # --- while a file is laid out ---
