@@ -55,12 +55,7 @@ class Case:
     @property
     def name(self) -> str:
         """A name in fio's words, such as "randread 4k d32", "… c4" or "… v4.1"."""
-        more = [
-            f"d{self.depth}",
-            f"c{self.connections}" if self.connections > 1 else "",
-            f"v{self.version}" if self.version else "",
-        ]
-        return " ".join(filter(None, [self.operation or f"{self.rw} {self.bs}", *more]))
+        return " ".join(self._told(f"{self.rw} {self.bs}", "d{}", "c{}", "v{}"))
 
     @property
     def plain(self) -> bool:
@@ -71,12 +66,13 @@ class Case:
     def words(self) -> str:
         """What it does, in words: "4k random reads, depth 32, 4 connections"."""
         kind = KINDS[self.rw].removeprefix("sequential ")
-        more = [
-            f"depth {self.depth}",
-            f"{self.connections} connections" if self.connections > 1 else "",
-            f"NFSv{self.version}" if self.version else "",
-        ]
-        return ", ".join(filter(None, [self.operation or f"{self.bs} {kind}", *more]))
+        return ", ".join(self._told(f"{self.bs} {kind}", "depth {}", "{} connections", "NFSv{}"))
+
+    def _told(self, data: str, *forms: str) -> list[str]:
+        """Return the operation, or the data that is moved; and in these forms how it is asked."""
+        several = self.connections if self.connections > 1 else ""
+        how = zip(forms, (self.depth, several, self.version), strict=True)
+        return [self.operation or data, *(form.format(at) for form, at in how if at)]
 
 
 CLIENT_COST = (
@@ -136,7 +132,7 @@ def client_cost(
         found.append(_peer(case, timing, peer))
     if (other := engines.get(YARDSTICK)) and case.plain and case.connections == 1:
         words: Options = {"ioengine": f"external:{other}", "port": "{port}", "size": "1g"}
-        found.append(_spec(case, YARDSTICK, timing, words, client="other"))
+        found.append(_beside(case, YARDSTICK, timing, words, client="other"))
     if case.alone:
         found.append(_ours(case, timing, SINGLE, dataclasses.replace(case, connections=1)))
     if case.version:
@@ -157,7 +153,7 @@ def _ours(
     if runs.connections > 1:
         options |= {"spread": "stripe", "nconnect": runs.connections}
     query = f"version={runs.version}" if runs.version else ""
-    return _spec(case, name, timing, {**options, **(more or {})}, query=query)
+    return _beside(case, name, timing, {**options, **(more or {})}, query=query)
 
 
 def _peer(case: Case, timing: Timing, fio: Path) -> CellSpec:
@@ -170,34 +166,27 @@ def _peer(case: Case, timing: Timing, fio: Path) -> CellSpec:
         "iodepth": case.depth // case.connections,
     }
     spare = _SPARE_SECONDS + _SPARE_SECONDS_PER_CONNECTION * case.connections
-    return _spec(
+    return _beside(
         case, PEER, timing, options, client="other", fio=str(fio), patience=spare, tries=_TRIES
     )
 
 
-def _spec(case: Case, engine: str, timing: Timing, options: Options, **more: Any) -> CellSpec:
+def _beside(case: Case, engine: str, timing: Timing, options: Options, **more: Any) -> CellSpec:
+    return spec(case, {"workload": case.words, "engine": engine}, timing, options, **more)
+
+
+def spec(
+    case: Case, factors: dict[str, Factor], timing: Timing, options: Options, **more: Any
+) -> CellSpec:
     """Return a cell that keeps no log of how it went on, for that costs CPU time as well."""
-    own: Options = {
-        "rw": case.rw,
-        "bs": case.bs,
-        "norandommap": 1,
+    every: Options = {
+        **dict.fromkeys(sorted(FOR_HARNESS - {"stats_file"})), "iodepth": case.depth, **options,
+        "rw": case.rw, "bs": case.bs, "norandommap": 1,
         "ramp_time": f"{1000 * timing.ramp:.0f}ms" if timing.ramp else None,
         **timed(timing.seconds),
-    }
-    return CellSpec(
-        factors={"workload": case.words, "engine": engine},
-        place=SINK,
-        jobfile="",
-        options={
-            **dict.fromkeys(sorted(FOR_HARNESS - {"stats_file"})),
-            "iodepth": case.depth,
-            **options,
-            **own,
-        },
-        seconds=timing.seconds + timing.ramp,
-        warm_up=False,
-        **more,
-    )
+    }  # fmt: skip
+    length = timing.seconds + timing.ramp
+    return CellSpec(factors, SINK, "", every, length, warm_up=False, **more)
 
 
 # --- what it tells ---
@@ -270,13 +259,12 @@ def _tell(summary: Summary) -> Told:
         return Told(Answer("No other engine has run beside nfsmulti: nothing can be compared."))
     chief = pairs[0].beside
     held = [one for one in pairs if one.beside == chief]
-    first = {cell.factors["engine"]: cell.command for cell in reversed(summary.done)}
     rows = [[one.workload, one.beside, *map(texts.ratio, map(one.ratio, RATIOS))] for one in pairs]
     ratios = Table(["", "beside", *RATIOS], rows, text_columns=2)
     sections = [
         Section("Plots", plots=[_plot(held, *one) for one in _PLOTTED.items()]),
         Section("Ratios to other engines", tables=[ratios], folded=True),
-        Section("The command of each engine", lines=[*first.values()], folded=True),
+        commands(summary, "engine"),
     ]
     caveats = [_SINK] if summary.scenario == "client-cost" else []
     if full := sum(one.is_full for one in held):
@@ -287,6 +275,12 @@ def _tell(summary: Summary) -> Told:
     whose = str(summary.place.get(chief) or _WHOSE.get(chief, chief))
     answer = Answer(_headline(held, whose), _answer_table(pairs, held), caveats)
     return Told(answer, sections, _READING[summary.scenario])
+
+
+def commands(summary: Summary, factor: str) -> Section:
+    """Show the first command at each level of a factor."""
+    first = {cell.factors[factor]: cell.command for cell in reversed(summary.done)}
+    return Section(f"The command of each {factor}", lines=[*first.values()], folded=True)
 
 
 def _headline(held: Sequence[Pair], whose: str) -> str:

@@ -14,7 +14,7 @@ from nfsmulti.bench import cost
 from nfsmulti.report import cells, charts, measures
 from nfsmulti.report.answer import Answer
 from nfsmulti.report.story import Plot, Section, Told
-from nfsmulti.scenario import FOR_HARNESS, CellSpec, timed
+from nfsmulti.scenario import CellSpec
 from nfsmulti.stats import Sample, merged, percentile_ns
 from nfsmulti.story import Factor as Varied
 from nfsmulti.story import Page, Story
@@ -63,16 +63,14 @@ CASES = (_CHIEF, Case(process="fixed"), _BESIDE, Case(depth=1), Case(depth=1, pr
 
 
 def spec(case: Case, seconds: float) -> CellSpec:
-    """Return what fio runs for a case: the engine by either clock, and no log that costs time."""
+    """Return what fio runs for a case: the engine by either clock."""
     process = {OURS: "arrival_process", FIOS: "rate_process"}[case.clock]
-    options: dict[str, Factor | None] = {
-        **dict.fromkeys(sorted(FOR_HARNESS - {"stats_file"})), **timed(seconds),
-        "rw": case.rw, "bs": case.bs, "filename": "stalled", "size": "1g", "norandommap": 1,
-        "iodepth": case.depth, "lat_percentiles": 1, case.clock: RATE, process: case.process,
-        "randrepeat": 0,  # or all repeats would have one schedule
+    options: cost.Options = {
+        "filename": "stalled", "size": "1g", "lat_percentiles": 1, case.clock: RATE,
+        process: case.process, "randrepeat": 0,  # or all repeats would have one schedule
     }  # fmt: skip
     factors = {"workload": f"4k random reads, {RATE:,} a second", **case.factors}
-    return CellSpec(factors, cost.SINK, "", options, seconds, warm_up=False)
+    return cost.spec(case, factors, cost.Timing(seconds, 0.0), options)
 
 
 def users_see(service_ns: int, depth: int) -> Counter[int]:
@@ -138,8 +136,7 @@ def draw(axes: "charts.Axes", found: Mapping[str, Waits]) -> None:
 
 def _tell(summary: Summary) -> Told:
     found = waits_of(summary)
-    first = {cell.factors["clock"]: cell.command for cell in reversed(summary.done)}
-    sections = [Section("The command of each clock", lines=[*first.values()], folded=True)]
+    sections = [cost.commands(summary, "clock")]
     headline = f"Without {_CHIEF.name} and {_BESIDE.name} nothing can be compared."
     if _LINES.keys() <= found.keys():
         users, ours, fios = (f"{texts.number(ms(found[name], 99))} ms" for name in _LINES)
