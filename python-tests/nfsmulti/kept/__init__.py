@@ -82,13 +82,11 @@ def newest_held(results: Path) -> Path:
     these runs has a baseline.
     """
     latest = shown_run(newest(results))
-    held: list[Path] = []
-    for run in reversed(runs(results)):
-        with contextlib.suppress(HarnessError):
+    held = [run for run in reversed(runs(results)) if (run.parent / _BASELINE).exists()]
+    for run in held:
+        with contextlib.suppress(HarnessError):  # a baseline that is gone
             if baseline(results, run.parent.name).name < run.name:
                 return run
-        if (run.parent / _BASELINE).exists():
-            held.append(run)
     if not held:
         raise HarnessError(
             f"no run below {shown(results)} has a baseline",

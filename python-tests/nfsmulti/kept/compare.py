@@ -49,11 +49,11 @@ class Figure(StrEnum):
 
     def of(self, cell: Cell) -> float | None:
         """Measure a cell, in the figure's unit; None where it has no such figure."""
-        return _UNITS["operations" if self._counts(cell) else self][0](cell)
+        return self._taken(cell)[0](cell)
 
     def unit(self, cell: Cell) -> str:
         """Return the unit of that."""
-        return _UNITS["operations" if self._counts(cell) else self][1]
+        return self._taken(cell)[1]
 
     def says(self, ratio: float, part: float) -> str:
         """Return "worse" or "better" where B is that by more than `part` of A, else ""."""
@@ -61,12 +61,13 @@ class Figure(StrEnum):
         gain = ratio - 1 if more else 1 - ratio
         return "worse" if gain < -part else "better" if gain > part else ""
 
-    def _counts(self, cell: Cell) -> bool:
-        return self is Figure.THROUGHPUT and "operation" in cell.factors
+    def _taken(self, cell: Cell) -> tuple[measures.Take, str]:
+        if self is Figure.THROUGHPUT and "operation" in cell.factors:
+            return measures.IOPS, "operations/s"
+        return _UNITS[self]
 
 
 _UNITS: Mapping[str, tuple[measures.Take, str]] = {
-    "operations": (measures.IOPS, "operations/s"),
     Figure.THROUGHPUT: (measures.MB_PER_S, "MB/s"),
     **{name: (measure, "ms") for name, measure in measures.P99_OF_EACH.items()},
     Figure.CPU: (measures.JOBS_CPU, "µs"),

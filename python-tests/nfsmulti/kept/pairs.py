@@ -2,7 +2,7 @@
 """Which cells of two runs belong together, and whether the runs can be compared at all."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from nfsmulti.report import cells, conditions
 from nfsmulti.report.measures import Take
 from nfsmulti.report.pages import naming
 from nfsmulti.stats import Sample
-from nfsmulti.summary import Cell, Factor, Summary
+from nfsmulti.summary import Cell, Summary
 
 # Of summary.place, what makes figures of another kind, and what an older summary means.
 _PLACE: dict[str, Any] = {"kind": None, "limits": None, "guest": "qemu", "files": None}
@@ -89,20 +89,12 @@ def _kind(run: Summary) -> dict[str, Any]:
 
 def _apart(a: Summary, b: Summary) -> str:
     """Name the factors of which the runs have no level in common."""
-    levels = {
-        name: [cells.levels(one.done, name) for one in (a, b)]
-        for name in sorted({name for cell in a.cells for name in cell.factors})
-    }
-    apart = {name: both for name, both in levels.items() if not {*both[0]} & {*both[1]}}
-    said = "; ".join(
-        f"{name} is {_listed(one)} in A and {_listed(two)} in B"
-        for name, (one, two) in apart.items()
-    )
-    return f": {said}" if said else ""
-
-
-def _listed(levels: Sequence[Factor]) -> str:
-    return ",".join(map(str, levels))
+    said = []
+    for name in sorted({name for cell in a.cells for name in cell.factors}):
+        both = [[*map(str, cells.levels(one.done, name))] for one in (a, b)]
+        if not {*both[0]} & {*both[1]}:
+            said.append("{} is {} in A and {} in B".format(name, *map(",".join, both)))
+    return f": {'; '.join(said)}" if said else ""
 
 
 def _groups(found: list[Cell]) -> dict[str, list[Cell]]:

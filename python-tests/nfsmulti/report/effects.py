@@ -59,7 +59,7 @@ def _seconds(run: Run, at: Levels) -> str:
 
 
 def _best_writes(run: Run, further: Levels) -> Iterator[Beside]:
-    ranked = [found[0].factors for found in _ranked(run.at(further), "write")]
+    ranked = [levels for levels, _ in _ranked(run.at(further), "write")]
     best, last = ranked[0] if ranked else None, ranked[_TOP - 1] if len(ranked) >= _TOP else None
     what = "best write (published: soft, sync, 65536, 1024 MB in 12.76 s)"
     yield Beside(what, f"{_BEST_WRITE} MB/s", best)
@@ -67,19 +67,12 @@ def _best_writes(run: Run, further: Levels) -> Iterator[Beside]:
     yield Beside(what, f"{_THIRTIETH_WRITE} MB/s", last, ratio, best)
 
 
-def _mean(found: list[Cell]) -> str:
-    return texts.mean(cells.sample(found, measures.MB_PER_S), "MB/s")
-
-
-def _ranked(done: Sequence[Cell], direction: str) -> list[list[Cell]]:
-    """Return the repeats of each combination of factors, the fastest first."""
-
-    def speed(group: list[Cell]) -> float:
-        rate = cells.sample(group, measures.MB_PER_S)
-        return rate.mean if rate else 0.0
-
-    groups = cells.by_name(cells.at(done, {"direction": direction}))
-    return sorted(groups.values(), key=speed, reverse=True)
+def _ranked(done: Sequence[Cell], direction: str) -> list[tuple[Levels, Sample]]:
+    """Return the speed of each combination of factors, the fastest first."""
+    groups = cells.by_name(cells.at(done, {"direction": direction})).values()
+    found = [(one[0].factors, cells.sample(one, measures.MB_PER_S)) for one in groups]
+    rated = [(levels, rate) for levels, rate in found if rate]
+    return sorted(rated, key=lambda one: -one[1].mean)
 
 
 _PLACE = "1gbit"  # the lab's
@@ -274,7 +267,7 @@ def _answer(summary: Summary, speeds: Sequence[_Speed]) -> Answer:
     names: dict[str, list[str]] = {}
     for way in measures.WAYS:
         if ranked := _ranked(summary.done, way):
-            names.setdefault(_mean(ranked[0]), []).append(f"{way}s")
+            names.setdefault(texts.mean(ranked[0][1], "MB/s"), []).append(f"{way}s")
     rates = texts.several([f"{rate} {texts.several(those)}" for rate, those in names.items()])
     matter = dict.fromkeys(_label(name) for one in speeds for name in one.mattering)
     end = "too few runs to tell what matters"
