@@ -15,7 +15,7 @@ from nfsmulti import texts
 from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.report.told import Run
 from nfsmulti.scenario import CellSpec
-from nfsmulti.story import At, Bars, Claim, Column, Factor, Grid, Level, Levels, Page, Story
+from nfsmulti.story import At, Bars, Claim, Column, Factor, Grid, Level, Levels, Story
 
 SECONDS = 3.0  # of each fio
 SIDES = ("one", "many")
@@ -122,17 +122,15 @@ _BOTH = [Column("one", "MB/s", {"side": "one"}), Column("several", "MB/s", {"sid
 
 STORY = Story(
     name="demo",
-    page=Page(
-        about=__doc__,
-        headline=headline,
-        table=Grid(
-            rows,
-            [*_BOTH, Column("times", "MB/s", {"side": "many"}, to={"side": "one"}, plain=True)],
-            corner="MB/s",
-        ),
-        plots=[Bars("workload", _BOTH)],
-        claims=claims,
+    about=__doc__,
+    headline=headline,
+    table=Grid(
+        rows,
+        [*_BOTH, Column("times", "MB/s", {"side": "many"}, to={"side": "one"}, plain=True)],
+        corner="MB/s",
     ),
+    plots=[Bars("workload", _BOTH)],
+    claims=claims,
     places={
         name: LabConfig(addresses=one.paths, limits=one.limits) for name, one in WORKLOADS.items()
     },

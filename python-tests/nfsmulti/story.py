@@ -268,17 +268,26 @@ Shown = Lines | Bars | Percentiles
 Plugin = Callable[["Run"], "Sequence[Section]"]
 
 
-@dataclass(frozen=True)
-class Page:
-    """What a run of a story shows; `about` begins with its title, and with what was published.
+@dataclass(frozen=True, kw_only=True)
+class Story:
+    """One story: a page, and a command `run NAME`; without a `job` the page alone.
 
-    `names` is what levels are called, and each level of a factor, such as "{} KiB reads". `stands`
-    has levels that stand for any other: a user's own pool for each place of a lab. `figures` are
-    the story's own, or instead of others. `caveats`, `more` and `findings` add what a story alone
-    has. `any_factors`: it tells further factors itself. `tell` stands for all that is said before
-    what was published; `over_time` chooses the cells that are drawn so.
+    `about` begins with the page's title, and with what was published. `names` is what levels are
+    called, and each level of a factor, such as "{} KiB reads". `stands` has levels that stand for
+    any other: a user's own pool for each place of a lab. `figures` are the story's own, or instead
+    of others. `caveats`, `more` and `findings` add what a story alone has. `any_factors`: it tells
+    further factors itself. `tell` stands for all that is said before what was published;
+    `over_time` chooses the cells that are drawn so.
+
+    `job` returns what fio runs at a combination: at each, or at those that `combinations` returns,
+    of which some may have those of `of_some`, too. A level that it gives itself is what pages call
+    it. The factor `place` says where. A factor `version` varies as was chosen, `transport` too;
+    such a story runs in the guest where it takes a kernel. `twin` returns the same cell on kernel
+    mounts, for --mounts. Of a user's pool `urls_alone` says why directories are of no use, and
+    `left_out` what else does not run.
     """
 
+    name: str
     about: str
     names: Mapping[str, str] | Callable[[Run], Mapping[str, str]] = field(default_factory=dict)
     stands: Levels = field(default_factory=dict)
@@ -296,29 +305,6 @@ class Page:
     any_factors: bool = False
     tell: Callable[[Summary], Told] | None = None
     over_time: Callable[[Summary], Summary] = lambda summary: summary
-
-    @property
-    def begins(self) -> tuple[str, str]:
-        """What the page is called, and who published what; "" for nothing."""
-        every = [" ".join(one.split()) for one in self.about.split("\n\n")]
-        published = (one for one in every if one.startswith("Published"))
-        return every[0].removesuffix("."), next(published, "")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Story:
-    """One story: a page, and a command `run NAME`; without a `job` the page alone.
-
-    `job` returns what fio runs at a combination: at each, or at those that `combinations` returns,
-    of which some may have those of `of_some`, too. A level that it gives itself is what pages call
-    it. The factor `place` says where. A factor `version` varies as was chosen, `transport` too;
-    such a story runs in the guest where it takes a kernel. `twin` returns the same cell on kernel
-    mounts, for --mounts. Of a user's pool `urls_alone` says why directories are of no use, and
-    `left_out` what else does not run.
-    """
-
-    name: str
-    page: Page
     places: Mapping[str, Place] = field(default_factory=dict)
     place: str = ""
     factors: Mapping[str, Factor]
@@ -332,9 +318,16 @@ class Story:
     quick_repeats: int = 3  # the fewest that give an interval
 
     @property
+    def begins(self) -> tuple[str, str]:
+        """What the page is called, and who published what; "" for nothing."""
+        every = [" ".join(one.split()) for one in self.about.split("\n\n")]
+        published = (one for one in every if one.startswith("Published"))
+        return every[0].removesuffix("."), next(published, "")
+
+    @property
     def known(self) -> list[str] | None:
         """The factors that its page knows of; None: it takes any."""
-        return None if self.page.any_factors else [*self.factors, *self.of_some]
+        return None if self.any_factors else [*self.factors, *self.of_some]
 
     def cells(self, scale: Scale) -> list[CellSpec]:
         """Return what is run in its places of the lab."""

@@ -21,7 +21,7 @@ from nfsmulti.report.story import Plot, Section, Told
 from nfsmulti.scenario import FOR_HARNESS, CellSpec, timed
 from nfsmulti.stats import Ratio
 from nfsmulti.story import Factor as Varied
-from nfsmulti.story import Page, Story
+from nfsmulti.story import Story
 from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.texts import Table
 from nfsmulti.units import parse_size
@@ -366,6 +366,5 @@ _TITLES = {
 
 _VARIED = dict.fromkeys(("workload", "engine"), Varied())
 STORIES = [
-    Story(name=name, page=Page(about, tell=_tell), factors=_VARIED)
-    for name, about in _TITLES.items()
+    Story(name=name, about=about, tell=_tell, factors=_VARIED) for name, about in _TITLES.items()
 ]

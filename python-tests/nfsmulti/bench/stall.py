@@ -17,7 +17,7 @@ from nfsmulti.report.story import Plot, Section, Told
 from nfsmulti.scenario import CellSpec
 from nfsmulti.stats import Sample, merged, percentile_ns
 from nfsmulti.story import Factor as Varied
-from nfsmulti.story import Page, Story
+from nfsmulti.story import Story
 from nfsmulti.summary import Factor, Summary
 from nfsmulti.texts import Table
 
@@ -190,6 +190,7 @@ _READING = [
 ]
 STORY = Story(
     name="stall",
-    page=Page("Latency of a server that stalls: what users see, and what is reported", tell=_tell),
+    about="Latency of a server that stalls: what users see, and what is reported",
+    tell=_tell,
     factors=dict.fromkeys(("workload", "clock", "process", "iodepth"), Varied()),
 )

@@ -100,7 +100,7 @@ def contents(
     names = Run(story, summary).names
     sections = [
         *(one for one in told.sections if not one.folded),
-        overtime.section(story.page.over_time(summary), names),
+        overtime.section(story.over_time(summary), names),
         *(_published(story, summary) if shows else []),
         *_not_measured(summary, names),
         *_troubles(summary, names),
@@ -119,7 +119,7 @@ def contents(
     when = texts.moment(summary.started) + (", quick" if summary.quick else "")
     own = "" if EMULATED in guest else guest  # else a caveat tells
     return {
-        "title": story.page.begins[0],
+        "title": story.begins[0],
         "label": summary.label,
         "about": ". ".join(filter(None, (when, conditions.in_short(summary), own))) + ".",
         "answer": answer,
@@ -138,7 +138,7 @@ def _published(story: Story, summary: Summary) -> list[Section]:
     findings, rows = published(story, summary)
     beside = Table(["figure", "published", "here"], rows, text_columns=3)
     found = [one for one in (findings_table(findings), beside) if one.rows]
-    words = [story.page.begins[1]]
+    words = [story.begins[1]]
     return [Section("Published figures and ours", words, found)] if found else []
 
 

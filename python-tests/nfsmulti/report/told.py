@@ -61,7 +61,7 @@ class Run:
     def figures(self) -> Mapping[str, Take]:
         """The figures of the story's own, and those that are taken otherwise from run to run."""
         of_run: dict[str, Take] = {CPU: self.cost, "client CPU µs/op": self.client_cpu[1]}
-        return {**of_run, **self.story.page.figures(self)}
+        return {**of_run, **self.story.figures(self)}
 
     @property
     def own(self) -> bool:
@@ -77,15 +77,15 @@ class Run:
     @cached_property
     def names(self) -> Mapping[str, str]:
         """What levels are called."""
-        return _for(self, self.story.page.names)
+        return _for(self, self.story.names)
 
     def words(self, levels: Levels) -> str:
         """Name a combination, as every table and plot does."""
         return served(cells.words(levels, self.names), self.summary.setting)
 
     def at(self, levels: Levels) -> list[Cell]:
-        """Return the cells at some levels that are done; see Page.stands."""
-        stands = self.story.page.stands.items()
+        """Return the cells at some levels that are done; see Story.stands."""
+        stands = self.story.stands.items()
         wanted = levels.items()
 
         def fits(cell: Cell, factor: str, level: Level) -> bool:
@@ -333,7 +333,7 @@ def _figure(run: Run, column: Column, levels: Levels) -> str:
 
 def _plots(run: Run) -> list[Plot]:
     found = list[Plot | None]()
-    for shown in _for(run, run.story.page.plots):
+    for shown in _for(run, run.story.plots):
         if isinstance(shown, Lines):
             each = itertools.product(_each(run, shown.panels), shown.measures)
             found += [_lines(run, shown, *one) for one in each]
@@ -478,12 +478,12 @@ def published(story: Story, summary: Summary) -> tuple[list[page.Finding], list[
     found, rows = list[page.Finding](), list[list[str]]()
     for name, part in page.parts(story.known, summary):
         run = Run(story, part)
-        beside = [(one, _beside(run, one)) for one in _for(run, story.page.beside)]
+        beside = [(one, _beside(run, one)) for one in _for(run, story.beside)]
         rows += [[page.named(what, name), *figures] for _, (what, *figures) in beside]
         judged = [
-            *(finding(run, one) for one in _for(run, story.page.claims)),
+            *(finding(run, one) for one in _for(run, story.claims)),
             *(page.Finding(*row, page.untestable(one.why)) for one, row in beside if one.why),
-            *story.page.findings(run),
+            *story.findings(run),
         ]
         found += [replace(one, what=page.named(one.what, name)) for one in judged]
     return found, rows
@@ -534,25 +534,25 @@ def tell(story: Story, summary: Summary) -> Told:
 
 
 def _tell(story: Story, summary: Summary) -> Told:
-    run, shown = Run(story, summary), story.page
-    if shown.tell:
-        return shown.tell(summary)
-    table = run.table(shown.table(run) if callable(shown.table) else shown.table)
+    if story.tell:
+        return story.tell(summary)
+    run = Run(story, summary)
+    table = run.table(story.table(run) if callable(story.table) else story.table)
     table = replace(table, rows=table.rows[:MOST_ROWS])
     marked = any(cell.endswith("?") for row in table.rows for cell in row[table.text_columns :])
     guest = all(isinstance(place, GuestPlace) for place in story.places.values())
-    differs = " ".join(filter(None, (shown.differs, conditions.KERNEL_LAB * guest)))
+    differs = " ".join(filter(None, (story.differs, conditions.KERNEL_LAB * guest)))
     return Told(
         answer=Answer(
-            shown.headline(run), table, [*shown.caveats(run), *[texts.MAY_BE_ONE] * marked]
+            story.headline(run), table, [*story.caveats(run), *[texts.MAY_BE_ONE] * marked]
         ),
         sections=[
             Section("Plots", plots=_plots(run)),
-            *shown.more(run),
+            *story.more(run),
         ],
         reading=[
-            *_for(run, shown.reading),
-            *([page.RULE] if any(one.gain for one in _for(run, shown.claims)) else []),
+            *_for(run, story.reading),
+            *([page.RULE] if any(one.gain for one in _for(run, story.claims)) else []),
             *([differs] if differs and not run.own else []),
         ],
     )

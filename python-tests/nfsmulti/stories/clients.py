@@ -11,7 +11,7 @@ from nfsmulti.lab import LabConfig
 from nfsmulti.report import cells, loads, recovery
 from nfsmulti.report.told import Run
 from nfsmulti.scenario import CellSpec
-from nfsmulti.story import At, Column, Factor, Grid, Levels, Lines, Options, Page, Story
+from nfsmulti.story import At, Column, Factor, Grid, Levels, Lines, Options, Story
 
 JOB, NEIGHBOURS = "clients", "neighbours"  # of the job file
 NEW = 5  # clients that come after a restart
@@ -161,26 +161,24 @@ def caveats(run: Run) -> list[str]:
 
 STORY = Story(
     name="clients",
-    page=Page(
-        about=__doc__,
-        names={"neighbours": "{} busy neighbours", "rate": "{} IOPS each"},
-        figures=lambda _: {
-            "IOPS": lambda cell: cell.read.iops if cell.read else None,  # neighbours only write
-            "p50 ms": loads.wait(50, "clients'"),
-            "p99 ms": loads.wait(99, "clients'"),
-        },
-        headline=headline,
-        caveats=caveats,
-        table=lambda run: Grid(rows, recovery.columns(run) or _COLUMNS),
-        plots=lambda run: [] if recovery.columns(run) else [_LINES],
-        more=lambda run: recovery.sections(run, rows(run)),
-        reading=[
-            "A client is served if it has done I/O. Jain's index is 1 if all clients did the same;"
-            " among many clients it hides a slow one, which the slowest client's figure shows.",
-            *recovery.READING,
-            "With several NFS versions, the answer is about the first, at its most clients.",
-        ],
-    ),
+    about=__doc__,
+    names={"neighbours": "{} busy neighbours", "rate": "{} IOPS each"},
+    figures=lambda _: {
+        "IOPS": lambda cell: cell.read.iops if cell.read else None,  # neighbours only write
+        "p50 ms": loads.wait(50, "clients'"),
+        "p99 ms": loads.wait(99, "clients'"),
+    },
+    headline=headline,
+    caveats=caveats,
+    table=lambda run: Grid(rows, recovery.columns(run) or _COLUMNS),
+    plots=lambda run: [] if recovery.columns(run) else [_LINES],
+    more=lambda run: recovery.sections(run, rows(run)),
+    reading=[
+        "A client is served if it has done I/O. Jain's index is 1 if all clients did the same;"
+        " among many clients it hides a slow one, which the slowest client's figure shows.",
+        *recovery.READING,
+        "With several NFS versions, the answer is about the first, at its most clients.",
+    ],
     places={_LAB: LabConfig(addresses=1), _GRACE: LabConfig(addresses=1, lease=15)},
     factors={
         "version": Factor(),

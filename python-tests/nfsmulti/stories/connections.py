@@ -10,7 +10,7 @@ from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.report import answer, scaling
 from nfsmulti.report.told import Run
 from nfsmulti.scenario import PLAIN_WORKLOADS, CellSpec, GuestPlace
-from nfsmulti.story import At, Factor, Knees, Levels, Lines, Page, Story
+from nfsmulti.story import At, Factor, Knees, Levels, Lines, Story
 
 WORKLOADS: dict[str, Levels] = {
     **PLAIN_WORKLOADS,
@@ -93,7 +93,8 @@ def plots(run: Run) -> list[Lines]:
     return [Lines("nconnect", OTHERS, shown, panels=["jobs"] if many else [])]
 
 
-PAGE = Page(
+STORY = Story(
+    name="connections",
     about=__doc__,
     headline=headline,
     table=Knees("nconnect", unit),
@@ -107,11 +108,6 @@ PAGE = Page(
         " libaio does it. Each job has 64 I/Os in flight, whatever nconnect is.",
     ],
     differs="In the lab, the servers are on the same machine.",
-)
-
-STORY = Story(
-    name="connections",
-    page=PAGE,
     places={
         "capped": LabConfig(
             addresses=1, limits=Limits(link="940mbit", per_connection="250mbit", burst="1m")

@@ -16,7 +16,7 @@ from nfsmulti import texts
 from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.report.told import Run
 from nfsmulti.scenario import CellSpec
-from nfsmulti.story import At, Beside, Claim, Ends, Factor, Levels, Lines, Page, Story
+from nfsmulti.story import At, Beside, Claim, Ends, Factor, Levels, Lines, Story
 
 BYTES = 838_860_800  # dd's own: count=102400 bs=8192
 LINK, CAP = 118e6, 14.2e6  # bytes/s that the lab's limits leave
@@ -74,7 +74,8 @@ def time_and_rate(run: Run, at: Levels) -> str:
     return f"{seconds:.2f} s{told}, {texts.mean(rate, 'MB/s')}"
 
 
-PAGE = Page(
+STORY = Story(
+    name="dd",
     about=__doc__,
     names={
         "capped": "each address capped",
@@ -114,11 +115,6 @@ PAGE = Page(
         " Where the sum grows along a dotted line, the connection is the limit; where it becomes"
         " flat, the link or the server is.",
     ],
-)  # fmt: skip
-
-STORY = Story(
-    name="dd",
-    page=PAGE,
     places={
         "capped": LabConfig(addresses=5, limits=Limits(link="1gbit", per_address="120mbit")),
         "uncapped": LabConfig(addresses=5, limits=Limits(link="1gbit")),
@@ -133,4 +129,4 @@ STORY = Story(
     left_out=lambda _: [
         "capped and uncapped are limits of the lab: your pool has its own (client=pool)"
     ],
-)
+)  # fmt: skip

@@ -17,7 +17,7 @@ from nfsmulti.lab.guest import Mount
 from nfsmulti.report import conditions
 from nfsmulti.report.told import Run
 from nfsmulti.scenario import CellSpec, GuestPlace
-from nfsmulti.story import At, Beside, Claim, Ends, Factor, Levels, Lines, Page, Story
+from nfsmulti.story import At, Beside, Claim, Ends, Factor, Levels, Lines, Story
 
 PATHS = 4
 CLIENTS = {
@@ -167,7 +167,8 @@ def caveats(run: Run) -> list[str]:
     return [said] * (len(places) > 1 and not run.own)
 
 
-PAGE = Page(
+STORY = Story(
+    name="fsperf",
     about=__doc__,
     names=CLIENTS,
     stands={"spread": "job"},  # over one path every spread is the same
@@ -185,11 +186,6 @@ PAGE = Page(
         " the server, its disks, or the client's processor.",
         "Jain's index is 1 where all paths carry the same, and 1/n where one carries all.",
     ],
-)
-
-STORY = Story(
-    name="fsperf",
-    page=PAGE,
     places={"lab": LAB, "guest": GUEST},
     factors={"client": Factor(_clients), "paths": Factor(), "spread": Factor()},
     combinations=_combinations,

@@ -12,7 +12,7 @@ from pathlib import Path
 from nfsmulti.lab import LabConfig
 from nfsmulti.report import loads, response
 from nfsmulti.scenario import MIXED, CellSpec, GuestPlace
-from nfsmulti.story import At, Factor, Levels, Page, Story
+from nfsmulti.story import At, Factor, Levels, Story
 
 _WORKLOAD, _METADATA = "latency/4k-randread.fio", "software-build"
 _DIRECTORY = "directory"
@@ -54,11 +54,12 @@ def _mounted(cell: CellSpec, at: At) -> CellSpec | None:
     return at.mounted(cell, "mounts", {"transport": f"{at.proto}-mount"})
 
 
-PAGE = Page(about=__doc__, names=loads.TRANSPORTS, tell=response.tell, over_time=response.at_limits)
-
 STORY = Story(
     name="latency",
-    page=PAGE,
+    about=__doc__,
+    names=loads.TRANSPORTS,
+    tell=response.tell,
+    over_time=response.at_limits,
     places={"lab": LabConfig(addresses=1), "guest": GuestPlace()},
     place="limits",
     factors={

@@ -14,7 +14,7 @@ from nfsmulti.report import scaling
 from nfsmulti.report.story import Section
 from nfsmulti.report.told import Run
 from nfsmulti.scenario import CellSpec, GuestPlace
-from nfsmulti.story import At, Column, Factor, Grid, Levels, Lines, Options, Page, Story
+from nfsmulti.story import At, Column, Factor, Grid, Levels, Lines, Options, Story
 
 OPERATIONS: dict[str, Options] = {
     "create": {"meta_write": "create"},
@@ -198,25 +198,23 @@ READING = [
 
 STORY = Story(
     name="metadata",
-    page=Page(
-        about=__doc__,
-        headline=headline,
-        table=lambda run: tables(run)[0],
-        more=lambda run: [
-            Section("Beside fio's own engines on a kernel mount", tables=[run.table(one)])
-            for one in tables(run)[1:]
-        ],
-        caveats=lambda run: [
-            "Both sides ran on the same client; on the mount, a job makes one call at a time."
-        ] * bool(pairs(run)),
-        plots=[
-            Lines("depth", ["operation"], ["IOPS", "machine CPU µs/op", "p99 ms"], ["version"],
-                  at=deep),
-            Lines("nconnect", ["operation"], ["IOPS"], ["version"], at=wide),
-        ],
-        reading=lambda run: [*READING, *([_PEERS] if pairs(run) else [])],
-        differs="In the lab, the server is on the same machine.",
-    ),
+    about=__doc__,
+    headline=headline,
+    table=lambda run: tables(run)[0],
+    more=lambda run: [
+        Section("Beside fio's own engines on a kernel mount", tables=[run.table(one)])
+        for one in tables(run)[1:]
+    ],
+    caveats=lambda run: [
+        "Both sides ran on the same client; on the mount, a job makes one call at a time."
+    ] * bool(pairs(run)),
+    plots=[
+        Lines("depth", ["operation"], ["IOPS", "machine CPU µs/op", "p99 ms"], ["version"],
+              at=deep),
+        Lines("nconnect", ["operation"], ["IOPS"], ["version"], at=wide),
+    ],
+    reading=lambda run: [*READING, *([_PEERS] if pairs(run) else [])],
+    differs="In the lab, the server is on the same machine.",
     places={"lab": LabConfig(addresses=1), "guest": GuestPlace()},
     place="limits",
     factors={

@@ -15,7 +15,7 @@ from nfsmulti import texts
 from nfsmulti.report import loads
 from nfsmulti.report.told import Run
 from nfsmulti.scenario import CellSpec, GuestPlace
-from nfsmulti.story import At, Bars, Beside, Column, Factor, Grid, Levels, Page, Percentiles, Story
+from nfsmulti.story import At, Bars, Beside, Column, Factor, Grid, Levels, Percentiles, Story
 
 # The jobs of each workload, by their names in the jobfile.
 WORKLOADS = {
@@ -146,7 +146,8 @@ def lines(run: Run) -> dict[str, Levels]:
             for name, at, end in every}  # fmt: skip
 
 
-PAGE = Page(
+STORY = Story(
+    name="neighbour",
     about=__doc__,
     names={f"{one}{end}": f"{SHORT[one]}, {WHERE[end]}" for one in SHORT for end in WHERE},
     any_factors=True,
@@ -174,13 +175,8 @@ PAGE = Page(
         "dontcache is a way of caching of Linux's server from 6.18 on, which `--setting` can"
         " set there. Unless it does, our writes are as the server caches them by default.",
     ],
-)  # fmt: skip
-
-STORY = Story(
-    name="neighbour",
-    page=PAGE,
     places={"guest": GuestPlace(differs=_GUEST_DIFFERS)},
     factors={"workload": Factor([*WORKLOADS], quick=[*WORKLOADS][:3])},
     job=job,
     repeats=5,
-)
+)  # fmt: skip

@@ -13,7 +13,7 @@ from nfsmulti import texts
 from nfsmulti.lab.guest import ADDRESSES, Mount
 from nfsmulti.report.told import Run
 from nfsmulti.scenario import CellSpec, GuestPlace
-from nfsmulti.story import At, Beside, Column, Factor, Grid, Levels, Lines, Page, Story
+from nfsmulti.story import At, Beside, Column, Factor, Grid, Levels, Lines, Story
 
 CONNECTIONS = 8  # of the pool: at least so many, on all paths together
 KINDS = {"one": "one connection", "pool": "several connections", "mount": "kernel mount"}
@@ -126,7 +126,8 @@ def beside(run: Run) -> list[Beside]:
     return [*found, Beside(san, "under 0.1 ms more", ours=alone, why=none)]
 
 
-PAGE = Page(
+STORY = Story(
+    name="oltp",
     about=__doc__,
     names=names,
     headline=headline,
@@ -140,11 +141,6 @@ PAGE = Page(
         "The curve rises to the right while there is capacity left, and turns upwards where more"
         " concurrency buys only waiting.",
     ],
-)  # fmt: skip
-
-STORY = Story(
-    name="oltp",
-    page=PAGE,
     places={"guest": GuestPlace({"mount": (Mount("/mnt/tcp3", ("vers=3", "proto=tcp")),)})},
     factors={
         "connections": Factor(
@@ -154,4 +150,4 @@ STORY = Story(
     },
     job=job,
     left_out=_left_out,
-)
+)  # fmt: skip

@@ -13,7 +13,7 @@ from nfsmulti import texts
 from nfsmulti.lab.guest import Mount
 from nfsmulti.report.told import Run
 from nfsmulti.scenario import CellSpec, GuestPlace
-from nfsmulti.story import At, Bars, Beside, Column, Factor, Grid, Page, Percentiles, Story
+from nfsmulti.story import At, Bars, Beside, Column, Factor, Grid, Percentiles, Story
 
 JOBS = 4
 POOLS = {
@@ -134,7 +134,8 @@ def headline(run: Run) -> str:
     return f"{', '.join(said)}: nfsmulti's MB/s against the kernel mount's, NFSv3{run.hosts}."
 
 
-PAGE = Page(
+STORY = Story(
+    name="randread",
     about=__doc__,
     names=TRANSPORTS,
     headline=headline,
@@ -166,11 +167,6 @@ PAGE = Page(
     ],
     differs="The original had 40 GbE adapters; the software RDMA device here (rdma_rxe) costs"
     " processor time.",
-)  # fmt: skip
-
-STORY = Story(
-    name="randread",
-    page=PAGE,
     places={
         "guest": GuestPlace(
             {name: (mount,) for name, mount in MOUNTS.items()}, threads=16, differs=GUEST_DIFFERS
@@ -181,4 +177,4 @@ STORY = Story(
     left_out=lambda _: [
         f"{', '.join([*POOLS, *MOUNTS])} are transports of the lab: your pool has its own"
     ],
-)
+)  # fmt: skip

@@ -9,7 +9,7 @@ from nfsmulti.report import scaling
 from nfsmulti.report.measures import CPU
 from nfsmulti.report.told import Run
 from nfsmulti.scenario import CellSpec
-from nfsmulti.story import At, Column, Factor, Grid, Lines, Page, Story
+from nfsmulti.story import At, Column, Factor, Grid, Lines, Story
 
 
 def job(at: At) -> CellSpec:
@@ -33,14 +33,12 @@ def columns(run: Run) -> list[Column]:
 
 STORY = Story(
     name="readsize",
-    page=Page(
-        about=__doc__,
-        names={"kib": "{} KiB reads", "nconnect": "nconnect={}"},
-        headline=lambda run: scaling.verdict(run.curves("kib")[0]),
-        table=Grid(["version", "nconnect"], columns, corner="MB/s"),
-        plots=[Lines("kib", ["version", "nconnect"], ["MB/s", CPU, "p99 ms : MB/s"])],
-        reading=["Where several were measured, the answer tells of the first row."],
-    ),
+    about=__doc__,
+    names={"kib": "{} KiB reads", "nconnect": "nconnect={}"},
+    headline=lambda run: scaling.verdict(run.curves("kib")[0]),
+    table=Grid(["version", "nconnect"], columns, corner="MB/s"),
+    plots=[Lines("kib", ["version", "nconnect"], ["MB/s", CPU, "p99 ms : MB/s"])],
+    reading=["Where several were measured, the answer tells of the first row."],
     places={"lab": LabConfig(addresses=1)},
     factors={
         "version": Factor(),

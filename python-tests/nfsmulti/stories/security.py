@@ -13,7 +13,7 @@ from nfsmulti.report.measures import IOPS, MB_PER_S, SERVER_CPU, Measure, Take
 from nfsmulti.report.story import Section
 from nfsmulti.report.told import Run
 from nfsmulti.scenario import PLAIN_WORKLOADS, CellSpec
-from nfsmulti.story import At, Bars, Column, Factor, Grid, Levels, Lines, Page, Story
+from nfsmulti.story import At, Bars, Column, Factor, Grid, Levels, Lines, Story
 
 WORKLOADS: dict[str, Levels] = {**PLAIN_WORKLOADS, "1m-read": {"rw": "read", "bs": "1m"}}
 _SEC, _XPRTSEC = ("sys", "krb5", "krb5i", "krb5p"), ("none", "tls", "mtls")
@@ -176,25 +176,23 @@ def plots(run: Run) -> list[Bars | Lines]:
 
 STORY = Story(
     name="security",
-    page=Page(
-        about=__doc__,
-        names={**{_name(sec, xprtsec): _name(sec, xprtsec) for xprtsec in _XPRTSEC for sec in _SEC},
-               "engine": "nfsmulti", "mount": "kernel mount"},
-        figures=figures,
-        headline=headline,
-        table=Grid(lambda run: flavors(run, workloads(run)[0]),
-                   lambda run: columns(run, workloads(run)[0])),
-        caveats=lambda run: [
-            "The lab's TLS is a proxy in Python, which limits it: no rate of TLS is told."
-        ] * any(proxied(run, cell.factors) for cell in run.summary.done),
-        plots=plots,
-        more=every_flavor,
-        reading=lambda run: [
-            f"The client's CPU time is that of {run.client_cpu[0]}: the workload, TCP and crypto."
-            " The server's is that of its processes where they are known, else of its machine.",
-            f"Each connection has a job, a thread of its own; all have {_DEPTH} I/Os in flight.",
-        ],
-    ),
+    about=__doc__,
+    names={**{_name(sec, xprtsec): _name(sec, xprtsec) for xprtsec in _XPRTSEC for sec in _SEC},
+           "engine": "nfsmulti", "mount": "kernel mount"},
+    figures=figures,
+    headline=headline,
+    table=Grid(lambda run: flavors(run, workloads(run)[0]),
+               lambda run: columns(run, workloads(run)[0])),
+    caveats=lambda run: [
+        "The lab's TLS is a proxy in Python, which limits it: no rate of TLS is told."
+    ] * any(proxied(run, cell.factors) for cell in run.summary.done),
+    plots=plots,
+    more=every_flavor,
+    reading=lambda run: [
+        f"The client's CPU time is that of {run.client_cpu[0]}: the workload, TCP and crypto."
+        " The server's is that of its processes where they are known, else of its machine.",
+        f"Each connection has a job, a thread of its own; all have {_DEPTH} I/Os in flight.",
+    ],
     places={"lab": LabConfig(addresses=1, kerberos=Kerberos(), xprtsec="tls:mtls")},
     factors={
         "flavor": Factor(lambda at: [*_flavors(at)]),

@@ -15,7 +15,7 @@ from nfsmulti import texts
 from nfsmulti.lab.guest import Mount
 from nfsmulti.report.told import Run, finding
 from nfsmulti.scenario import CellSpec, GuestPlace
-from nfsmulti.story import At, Claim, Column, Factor, Grid, Levels, Lines, Page, Story
+from nfsmulti.story import At, Claim, Column, Factor, Grid, Levels, Lines, Story
 
 DIRECT = {"buffered": 0, "direct": 1}
 MODES = [*DIRECT, "concurrent"]
@@ -150,7 +150,8 @@ def columns(run: Run) -> list[Column]:
     ]
 
 
-PAGE = Page(
+STORY = Story(
+    name="sio",
     about=__doc__,
     headline=headline,
     table=Grid(
@@ -175,11 +176,6 @@ PAGE = Page(
     ],
     differs="The original's server was a filer with disks, over Gigabit Ethernet with an MTU of"
     " 1500.",
-)
-
-STORY = Story(
-    name="sio",
-    page=PAGE,
     places={
         "guest": GuestPlace(
             # The publication's RPCs had 32 KiB.

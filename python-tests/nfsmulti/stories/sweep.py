@@ -15,7 +15,7 @@ often.
 from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.report import effects
 from nfsmulti.scenario import CellSpec
-from nfsmulti.story import At, Factor, Levels, Page, Story
+from nfsmulti.story import At, Factor, Levels, Story
 
 LINK = 117e6  # bytes/s that a link of 1 Gbit/s leaves
 
@@ -43,13 +43,11 @@ def job(at: At) -> CellSpec:
 
 STORY = Story(
     name="sweep",
-    page=Page(
-        about=__doc__,
-        any_factors=True,
-        tell=effects.tell,
-        beside=effects.beside,
-        findings=lambda run: effects.findings(run.summary),
-    ),
+    about=__doc__,
+    any_factors=True,
+    tell=effects.tell,
+    beside=effects.beside,
+    findings=lambda run: effects.findings(run.summary),
     places={"1gbit": LabConfig(addresses=1, limits=Limits(link="1gbit"))},
     factors={
         "direction": Factor(["read", "write"]),
