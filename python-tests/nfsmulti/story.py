@@ -272,12 +272,13 @@ Plugin = Callable[["Run"], "Sequence[Section]"]
 class Story:
     """One story: a page, and a command `run NAME`; without a `job` the page alone.
 
-    `about` begins with the page's title, and with what was published. `names` is what levels are
-    called, and each level of a factor, such as "{} KiB reads". `stands` has levels that stand for
-    any other: a user's own pool for each place of a lab. `figures` are the story's own, or instead
-    of others. `caveats`, `more` and `findings` add what a story alone has. `any_factors`: it tells
-    further factors itself. `tell` stands for all that is said before what was published;
-    `over_time` chooses the cells that are drawn so.
+    `about` begins with the page's title, and with what was published. Of a module in stories/ it is
+    the docstring, and `name` the file's. `names` is what levels are called, and each level of a
+    factor, such as "{} KiB reads". `stands` has levels that stand for any other: a user's own pool
+    for each place of a lab. `figures` are the story's own, or instead of others. `caveats`, `more`
+    and `findings` add what a story alone has. `any_factors`: it tells further factors itself.
+    `tell` stands for all that is said before what was published; `over_time` chooses the cells that
+    are drawn so.
 
     `job` returns what fio runs at a combination: at each, or at those that `combinations` returns,
     of which some may have those of `of_some`, too. A level that it gives itself is what pages call
@@ -287,8 +288,8 @@ class Story:
     `left_out` what else does not run.
     """
 
-    name: str
-    about: str
+    name: str = ""
+    about: str = ""
     names: Mapping[str, str] | Callable[[Run], Mapping[str, str]] = field(default_factory=dict)
     stands: Levels = field(default_factory=dict)
     figures: Callable[[Run], Mapping[str, Take]] = lambda _: {}

@@ -160,8 +160,6 @@ def caveats(run: Run) -> list[str]:
 
 
 STORY = Story(
-    name="clients",
-    about=__doc__,
     names={"neighbours": "{} busy neighbours", "rate": "{} IOPS each"},
     figures=lambda _: {
         "IOPS": lambda cell: cell.read.iops if cell.read else None,  # neighbours only write

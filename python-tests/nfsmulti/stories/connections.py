@@ -94,8 +94,6 @@ def plots(run: Run) -> list[Lines]:
 
 
 STORY = Story(
-    name="connections",
-    about=__doc__,
     headline=headline,
     table=Knees("nconnect", unit),
     caveats=caveats,

@@ -75,8 +75,6 @@ def time_and_rate(run: Run, at: Levels) -> str:
 
 
 STORY = Story(
-    name="dd",
-    about=__doc__,
     names={
         "capped": "each address capped",
         "uncapped": "only the link capped",

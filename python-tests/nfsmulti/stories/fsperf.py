@@ -168,8 +168,6 @@ def caveats(run: Run) -> list[str]:
 
 
 STORY = Story(
-    name="fsperf",
-    about=__doc__,
     names=CLIENTS,
     stands={"spread": "job"},  # over one path every spread is the same
     headline=headline,

@@ -55,8 +55,6 @@ def _mounted(cell: CellSpec, at: At) -> CellSpec | None:
 
 
 STORY = Story(
-    name="latency",
-    about=__doc__,
     names=loads.TRANSPORTS,
     tell=response.tell,
     over_time=response.at_limits,

@@ -197,8 +197,6 @@ READING = [
 
 
 STORY = Story(
-    name="metadata",
-    about=__doc__,
     headline=headline,
     table=lambda run: tables(run)[0],
     more=lambda run: [

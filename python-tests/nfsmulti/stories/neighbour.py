@@ -147,8 +147,6 @@ def lines(run: Run) -> dict[str, Levels]:
 
 
 STORY = Story(
-    name="neighbour",
-    about=__doc__,
     names={f"{one}{end}": f"{SHORT[one]}, {WHERE[end]}" for one in SHORT for end in WHERE},
     any_factors=True,
     figures=lambda _: {

@@ -127,8 +127,6 @@ def beside(run: Run) -> list[Beside]:
 
 
 STORY = Story(
-    name="oltp",
-    about=__doc__,
     names=names,
     headline=headline,
     table=Grid(rows, columns, in_flight),

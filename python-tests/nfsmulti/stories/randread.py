@@ -135,8 +135,6 @@ def headline(run: Run) -> str:
 
 
 STORY = Story(
-    name="randread",
-    about=__doc__,
     names=TRANSPORTS,
     headline=headline,
     table=Grid(

@@ -32,8 +32,6 @@ def columns(run: Run) -> list[Column]:
 
 
 STORY = Story(
-    name="readsize",
-    about=__doc__,
     names={"kib": "{} KiB reads", "nconnect": "nconnect={}"},
     headline=lambda run: scaling.verdict(run.curves("kib")[0]),
     table=Grid(["version", "nconnect"], columns, corner="MB/s"),

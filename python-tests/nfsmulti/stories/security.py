@@ -175,8 +175,6 @@ def plots(run: Run) -> list[Bars | Lines]:
 
 
 STORY = Story(
-    name="security",
-    about=__doc__,
     names={**{_name(sec, xprtsec): _name(sec, xprtsec) for xprtsec in _XPRTSEC for sec in _SEC},
            "engine": "nfsmulti", "mount": "kernel mount"},
     figures=figures,

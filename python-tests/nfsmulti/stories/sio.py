@@ -151,8 +151,6 @@ def columns(run: Run) -> list[Column]:
 
 
 STORY = Story(
-    name="sio",
-    about=__doc__,
     headline=headline,
     table=Grid(
         lambda run: {name: at for name, at in WORKLOADS.items() if run.at(at)},

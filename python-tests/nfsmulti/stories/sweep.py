@@ -42,8 +42,6 @@ def job(at: At) -> CellSpec:
 
 
 STORY = Story(
-    name="sweep",
-    about=__doc__,
     any_factors=True,
     tell=effects.tell,
     beside=effects.beside,
