@@ -233,7 +233,7 @@ def compare(
             for folder, run in zip(folders, (a, b), strict=True)
         )
         what = ran(b, environments[1])
-        found = Comparison(a.scenario, first, second, rows, limit, notes, why, end, lines, what)
+        found = Comparison(a.scenario, end, lines, first, second, rows, limit, notes, why, what)
         found.write_page(folders[1])
     print(found.json() if written == "json" else found.text())
     sys.exit(found.exit)
@@ -252,7 +252,7 @@ def _chosen(runs: Sequence[Path], results: Path) -> tuple[Path, Path]:
 
 def _refuse(why: str, written: str, scenario: str = "") -> NoReturn:
     """Say why there are no figures to a user, and to a program in the form that it reads."""
-    found = Comparison.refused(why, scenario)
+    found = Comparison(scenario, Exit.NOT_COMPARABLE, [f"not comparable: {why}"])
     print(f"nfsmulti: {found.verdict[-1]}", file=sys.stderr)
     if written == "json":
         print(found.json())

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from pathlib import Path
-from typing import Self
 
 from nfsmulti import texts
 from nfsmulti.errors import HarnessError
@@ -48,9 +47,9 @@ class Exit(IntEnum):
 class Side:
     """One of the runs."""
 
-    run: str
-    label: str
-    started: str
+    run: str = ""
+    label: str = ""
+    started: str = ""
 
     @property
     def text(self) -> str:
@@ -92,25 +91,20 @@ def largest(rows: Sequence[Row]) -> Row:
 class Comparison:
     """All of it. `end` and `verdict` are by the figures alone, `doubts` say why they do not hold.
 
-    The last line of the verdict is what counts. `ran` says what B has run.
+    The last line of the verdict is what counts. `ran` says what B has run. Of two runs that cannot
+    be compared there are neither sides nor rows.
     """
 
     scenario: str
-    a: Side
-    b: Side
-    rows: Sequence[Row]
-    limit: float
-    notes: Sequence[str]
-    doubts: Sequence[str]
     end: Exit
     verdict: Sequence[str]
-    ran: str
-
-    @classmethod
-    def refused(cls, why: str, scenario: str) -> Self:
-        """Return that of two runs which cannot be compared: it has neither sides nor rows."""
-        none, line = Side("", "", ""), f"not comparable: {why}"
-        return cls(scenario, none, none, (), 0, (), (), Exit.NOT_COMPARABLE, [line], "")
+    a: Side = Side()
+    b: Side = Side()
+    rows: Sequence[Row] = ()
+    limit: float = 0
+    notes: Sequence[str] = ()
+    doubts: Sequence[str] = ()
+    ran: str = ""
 
     @property
     def exit(self) -> Exit:

@@ -227,14 +227,6 @@ def ran(summary: Summary, environment: Mapping[str, Any]) -> str:
         what = _work(given)
     depth = extent(_values(given, "iodepth"))
     jobs = extent(map(str, sorted({len(cell.jobs) for cell in done if cell.jobs})))
-    parts: list[str | None] = [
-        what,
-        depth and f"depth {depth}",
-        jobs and f"{jobs} job{'' if jobs == '1' else 's'}",
-        _file(summary, _values(whole, "size")),
-        _protocols(summary),
-        _times(done),
-    ]
     machine = environment.get("machine") or {}
     kind = str(summary.place.get("kind"))
     server = re.sub(r"\?[^,]*", "", str(summary.place.get("pool") or ""))
@@ -244,8 +236,17 @@ def ran(summary: Summary, environment: Mapping[str, Any]) -> str:
         server = "the kernel's nfsd in the lab"
     levels = extent(map(str, cells.levels(done, summary.setting)))
     version = machine.get("nfsmulti")
-    parts += [server, levels and served(f"{summary.setting} {levels}", summary.setting)]
-    parts += [version and f"nfsmulti {version}"]
+    parts = [
+        what,
+        depth and f"depth {depth}",
+        jobs and f"{jobs} job{'' if jobs == '1' else 's'}",
+        _file(summary, _values(whole, "size")),
+        _protocols(summary),
+        _times(done),
+        server,
+        levels and served(f"{summary.setting} {levels}", summary.setting),
+        version and f"nfsmulti {version}",
+    ]
     return f"{', '.join(filter(None, parts))}." if done else ""
 
 

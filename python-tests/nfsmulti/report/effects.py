@@ -270,10 +270,8 @@ def _answer(summary: Summary, speeds: Sequence[_Speed]) -> Answer:
             names.setdefault(texts.mean(ranked[0][1], "MB/s"), []).append(f"{way}s")
     rates = texts.several([f"{rate} {texts.several(those)}" for rate, those in names.items()])
     matter = dict.fromkeys(_label(name) for one in speeds for name in one.mattering)
-    end = "too few runs to tell what matters"
-    if speeds:
-        end = "no setting is shown to matter"
-        end = f"what matters is {texts.several([*matter])}" if matter else end
+    end = "no setting is shown to matter" if speeds else "too few runs to tell what matters"
+    end = f"what matters is {texts.several([*matter])}" if matter else end
     every = dict.fromkeys(name for one in speeds for name in one.levels)
     rows = [[_label(factor), *(_worth(one, factor) for one in speeds)] for factor in every]
     words, caveats = f"{rates or 'Nothing'} at most; {end}", []

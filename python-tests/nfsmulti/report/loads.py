@@ -282,17 +282,8 @@ def _at(points: Sequence[_Point], rate: float) -> float | None:
 # --- two configurations, or two runs ---
 
 
-def against(curve: Curve, first: Curve, rate: float) -> Ratio | None:
-    """Return the percentile at a rate in times that of the first curve, paired; None for rate 0."""
-    return _paired(curve.waits(rate), first.waits(rate)) if rate else None
-
-
-def gain(over: Curve, under: Curve) -> Ratio | None:
-    """Return how far a curve is good in times that of another, paired by repeat."""
-    return _paired(over.ends, under.ends)
-
-
-def _paired(over: Mapping[int, float], under: Mapping[int, float]) -> Ratio | None:
+def paired(over: Mapping[int, float], under: Mapping[int, float]) -> Ratio | None:
+    """Return a figure of one in times that of the other, each by repeat: waits(), or ends."""
     both = sorted(over.keys() & under.keys())
     return Ratio.paired([over[n] for n in both], [under[n] for n in both]) if both else None
 

@@ -97,7 +97,7 @@ def _headline(group: Sequence[Curve]) -> str:
     head = f"{texts.number(best.good)} IOPS{own and f' with {own}'}"
     tail = f" keep p{slo.percent:g} within {slo.time}" if slo.given else f" at the knee: {us}"
     worst = min((one for one in group if one.good), key=lambda one: one.good)
-    gain = loads.gain(best, worst) if worst is not best else None
+    gain = loads.paired(best.ends, worst.ends) if worst is not best else None
     other = f"with {names[id(worst)]} {texts.number(worst.good)}" if gain else ""
     other += ": no measurable difference" if gain and gain.spans_one else ""
     share = peak and f"{_share(best)} % of the peak, {peak}"
@@ -133,7 +133,8 @@ def _table(groups: Sequence[Sequence[Curve]]) -> Table:
     """Lay out how far each configuration is good, beside the best of its workload at one load."""
     rows = []
     for one, best in [(one, _best(group)) for group in groups for one in group][:MOST_ROWS]:
-        found, ratio = one.limit, loads.against(one, best, min(one.good, best.good))
+        found, lower = one.limit, min(one.good, best.good)
+        ratio = loads.paired(one.waits(lower), best.waits(lower)) if lower else None
         rate = "not met" if found and not found.met else MISSING
         us = _ms(found.us if found else None)
         if found and found.met:

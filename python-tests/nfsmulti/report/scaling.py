@@ -91,8 +91,7 @@ class Curve:
 
     def total(self, count: int) -> int:
         """Return where a count stands in a plot: all connections, where these are known."""
-        every = self.connections(count) if self.label == "connections" else None
-        return every or count
+        return (self.connections(count) if self.label == "connections" else None) or count
 
     def words(self, count: int) -> str:
         """Name a count by all connections that it makes: "8 connections", "depth 32"."""

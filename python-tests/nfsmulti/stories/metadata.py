@@ -8,6 +8,8 @@ In the lab, on a pool, or (--mounts) in the kernel lab and on mounts of a pool's
 filecreate, filestat and filedelete make one system call at a time in each of 1 to 32 jobs.
 """
 
+from functools import partial
+
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig
 from nfsmulti.report import scaling
@@ -141,10 +143,7 @@ def pairs(run: Run) -> dict[str, Levels]:
 
 def tables(run: Run) -> list[Grid]:
     """Return a table of depths and connections, and one beside mounts, as far as there are any."""
-
-    def mount(at: Levels) -> Levels:
-        return peer(run, at)
-
+    mount = partial(peer, run)
     both = [
         Column("nfsmulti", "IOPS"),
         Column("kernel mount", "IOPS", mount),
