@@ -2,8 +2,7 @@
 """nfs-sink, the server that costs next to nothing, as an object that ends it."""
 
 import json
-import os
-import select
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,13 +44,11 @@ class Sink:
         self._argv = [str(program), "--count", *options]
 
     def __enter__(self) -> Self:
-        self._output, writer = os.pipe()
+        self._output = tempfile.NamedTemporaryFile()
+        self._process = Process(self._argv, stdout=self._output.file)
         try:
-            self._process = Process(self._argv, stdout=writer)
-        finally:
-            os.close(writer)
-        try:
-            ready = self._line()
+            self._process.comes_up(lambda: bool(self._said()), _SECONDS)
+            ready = self._line(0)
             self.address, self.port = ready["address"], int(ready["nfsport"])
         except BaseException:
             self.__exit__()
@@ -60,7 +57,7 @@ class Sink:
 
     def __exit__(self, *_: object) -> None:
         self._process.end()
-        os.close(self._output)
+        self._output.close()
 
     @property
     def url(self) -> str:
@@ -75,16 +72,15 @@ class Sink:
     def stop(self) -> SinkCounts:
         """End it, and give what it counted, which it cannot tell where it has to be killed."""
         self._process.end(_SECONDS)
-        return typed.read(SinkCounts, self._line())
+        return typed.read(SinkCounts, self._line(1))
 
-    def _line(self) -> dict[str, Any]:
-        """Read a line of JSON. Raises HarnessError where none comes."""
-        said = b""
-        while not said.endswith(b"\n"):
-            ready, _, _ = select.select([self._output], [], [], _SECONDS)
-            part = os.read(self._output, 65536) if ready else b""
-            if not part:
-                raise HarnessError("nfs-sink did not start, or ended without its counts")
-            said += part
-        values: dict[str, Any] = json.loads(said)
+    def _said(self) -> list[str]:
+        """Return its whole lines so far."""
+        return Path(self._output.name).read_text().split("\n")[:-1]
+
+    def _line(self, number: int) -> dict[str, Any]:
+        """Return a line, which is JSON. Raises HarnessError where there is none."""
+        if len(said := self._said()) <= number:
+            raise HarnessError("nfs-sink did not start, or ended without its counts")
+        values: dict[str, Any] = json.loads(said[number])
         return values
