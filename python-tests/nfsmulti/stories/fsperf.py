@@ -95,44 +95,39 @@ def _at(client: str, paths: int) -> Levels:
     return {"client": client, "spread": "roundrobin", "paths": paths}
 
 
-def _published(run: Run) -> Iterator[tuple[str, str, int, tuple[int, int]]]:
-    """Yield each client, its words, its paths, and what was published of its version, in MB/s.
+def _published(run: Run) -> Iterator[tuple[str, str, Levels | None, tuple[int, int]]]:
+    """Yield each client; its paths, in words and where they are, if it has several; and two rates.
 
-    Its paths are those to hold against four: four, or the most there are.
+    These were published of its version, in MB/s: over one path, and over four. Its paths are those
+    to hold against four: four, or the most there are.
     """
     for client in dict.fromkeys([*CLIENTS, *map(str, run.levels("client"))]):
         counts = run.counts("paths", {"client": client})
         most = PATHS if PATHS in counts or not counts else max(counts)
         theirs = (523, 1094) if "4." in client else (718, 1100)
-        yield client, run.words({"client": client}), most, theirs
-
-
-def _several(most: int) -> str:
-    return f"{most} paths" if most > 1 else "several paths"
+        paths = f"{most if most > 1 else 'several'} paths by round robin"
+        yield client, paths, _at(client, most) if most > 1 else None, theirs
 
 
 def beside(run: Run) -> list[Beside]:
     """Return the published table."""
     found = []
-    for client, words, most, (one, several) in _published(run):
-        found.append(Beside(f"{words}, 1 path", f"{one} MB/s", _at(client, 1)))
-        what, there = f"{words}, {_several(most)} by round robin", _at(client, most)
-        base = _at(client, 1) if most > 1 else None
-        found.append(Beside(what, f"{several:,} MB/s", base and there, several / one, base))
+    for client, paths, several, (slow, fast) in _published(run):
+        words, one = run.words({"client": client}), _at(client, 1)
+        ratio, of = fast / slow, several and one
+        found.append(Beside(f"{words}, 1 path", f"{slow} MB/s", one))
+        found.append(Beside(f"{words}, {paths}", f"{fast:,} MB/s", several, ratio, of))
     return found
 
 
 def claims(run: Run) -> list[Claim]:
     """Return the gain of several paths, for each client."""
-    found = []
-    for client, words, most, (one, several) in _published(run):
-        what = f"{_several(most)} by round robin read more than one: {words}"
-        over = _at(client, most) if most > 1 else None
-        found.append(
-            Claim(what, f"{several / one:.2f} times", over, _at(client, 1), gain=several / one,
-                  place=_place(client), most=PATHS)
-        )  # fmt: skip
-    return found
+    return [
+        Claim(f"{paths} read more than one: {run.words({'client': client})}",
+              f"{fast / slow:.2f} times", several, _at(client, 1), gain=fast / slow,
+              place=_place(client), most=PATHS)
+        for client, paths, several, (slow, fast) in _published(run)
+    ]  # fmt: skip
 
 
 def _place(client: str) -> str:
