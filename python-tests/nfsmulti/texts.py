@@ -6,7 +6,7 @@ import functools
 import math
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from nfsmulti.stats import Ratio, Sample
@@ -96,8 +96,13 @@ def times_in_words(found: Ratio) -> str:
 
 def span(found: Sequence[Ratio | None]) -> str:
     """Write the smallest and the largest ratio, or one, or "" for none."""
-    values = sorted(ratio.value for ratio in found if ratio)
-    return " to ".join(dict.fromkeys(f"{one:.2f}" for one in (*values[:1], *values[-1:])))
+    return ends([ratio.value for ratio in found if ratio], "{:.2f}".format)
+
+
+def ends(values: Iterable[float], write: Callable[[float], str] = number) -> str:
+    """Write the least and the most; once where they are written alike, "" for none."""
+    every = sorted(values)
+    return " to ".join(dict.fromkeys(map(write, (*every[:1], *every[-1:]))))
 
 
 MAY_BE_ONE = "?: the interval includes 1, so no difference is shown."

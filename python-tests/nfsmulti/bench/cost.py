@@ -284,13 +284,13 @@ def commands(summary: Summary, factor: str) -> Section:
 
 
 def _headline(held: Sequence[Pair], whose: str) -> str:
-    values = sorted(100 * one.cpu.value for one in held)
-    found = " to ".join(dict.fromkeys(f"{one:.0f}" for one in (values[0], values[-1])))
+    values = [100 * one.cpu.value for one in held]
     same = sum(bool(one.cpu.spans_one) for one in held)
     what, unsure = held[0].workload, "; no measurable difference"
     if len(held) > 1:
         whose = f"{whose} (median {statistics.median(values):.0f} %)"
         what, unsure = f"{len(held)} workloads", f"; {same} without a measurable difference"
+    found = texts.ends(values, "{:.0f}".format)
     return f"{found} % of the CPU per operation of {whose}, {what}{unsure if same else ''}."
 
 

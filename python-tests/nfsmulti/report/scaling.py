@@ -198,8 +198,7 @@ def verdict(curve: Curve) -> str:
         return f"{reached}, {words}: still rising{full and f'; {why}'}."
     if not alike(curve):
         return f"{reached}; {curve.total(found.since)} to {curve.words(found.at)} may be enough."
-    rates = [curve.mean(count) for count in (found.since, found.at)]
-    spread = " to ".join(map(texts.number, sorted(rates)))
+    spread = texts.ends(curve.mean(count) for count in (found.since, found.at))
     return (
         f"No measurable difference between {curve.words(found.since)} and {curve.words(found.at)}"
         f" ({spread} {curve.unit})."

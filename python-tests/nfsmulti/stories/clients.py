@@ -80,8 +80,7 @@ def _served(run: Run, at: Levels) -> str:
     if recovery.found(run, at):
         return recovery.back(run, at)
     found = run.sample("clients served", at)
-    ends = sorted({min(found.values), max(found.values)}) if found else []
-    there = " to ".join(f"{one:,.0f}" for one in ends) or "an unknown number"
+    there = texts.ends(found.values, "{:,.0f}".format) if found else "an unknown number"
     return recovery.part(there, _asked(run, at))
 
 

@@ -168,9 +168,8 @@ def headline(run: Run) -> str:
         f"{texts.mean(curve.rate(scaling.chosen(curve)))} {_MANY[str(curve.levels['operation'])]}/s"
         for curve in drawn
     ]
-    counts = sorted(map(scaling.chosen, drawn))
-    ends = " to ".join(dict.fromkeys(map(str, (counts[0], counts[-1]))))
-    words = f"{texts.several(rates)} with {ends} in flight"
+    depths = texts.ends(map(scaling.chosen, drawn), str)
+    words = f"{texts.several(rates)} with {depths} in flight"
     times = [run.ratio("IOPS", ours, {**ours, **peer(run, ours)}) for ours in pairs(run).values()]
     if told := [f"{ratio.value:.3g}" for ratio in times if ratio]:
         return f"{words}: {texts.several(told[:3])} times the kernel mount."

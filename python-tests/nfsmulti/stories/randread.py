@@ -116,8 +116,7 @@ def beside(run: Run) -> list[Beside]:
         found.append(Beside(f"{what}, per job: {name}", theirs, ours=ours))
     for percent, theirs in ((50, "318 to 375 µs"), (99, "1,400 to 3,700 µs")):
         every = [at for one in of_jobs(run, f"p{percent}_us") for at in one]
-        ends = dict.fromkeys(texts.number(pick(every)) for pick in (min, max) if every)
-        ours = f"{' to '.join(ends)} µs" if ends else texts.MISSING
+        ours = f"{texts.ends(every)} µs" if every else texts.MISSING
         found.append(Beside(f"completion latency, p{percent}, per job: {name}", theirs, ours=ours))
     return found
 
