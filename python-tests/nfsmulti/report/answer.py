@@ -13,7 +13,7 @@ import statistics
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from nfsmulti import texts
 from nfsmulti.paths import COMMAND
@@ -97,13 +97,16 @@ def wrapped(text: str, width: int, indent: str = "") -> str:
     )
 
 
-def fewest(picks: Iterable[Callable[[], Sequence[Sequence[str]]]]) -> Sequence[Sequence[str]]:
-    """Return the rows of the first pick that are few enough for an answer, or the last's first."""
-    rows: Sequence[Sequence[str]] = ()
+_Of = TypeVar("_Of")
+
+
+def fewest(picks: Iterable[Sequence[_Of]]) -> Sequence[_Of]:
+    """Return the first pick that is few enough for an answer's rows, or the begin of the last."""
+    pick: Sequence[_Of] = ()
     for pick in picks:
-        if len(rows := pick()) <= MOST_ROWS:
+        if len(pick) <= MOST_ROWS:
             break
-    return rows[:MOST_ROWS]
+    return pick[:MOST_ROWS]
 
 
 def varying(headings: Sequence[str], rows: Sequence[Sequence[str]], text_columns: int) -> Table:

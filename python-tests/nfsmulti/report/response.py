@@ -162,8 +162,8 @@ def _loads_table(curve: Curve, *, short: bool = False) -> Table:
         f"p{at:g}, ms": functools.partial(loads.told_us, percent=at) for at in percents
     }
     columns = [_column(curve, us) for us in (*whose.values(), _service_us)]
-    picks = [[_row(curve, at, columns) for at in pick] for pick in (curve.loads, near, near[::2])]
-    rows = fewest(functools.partial(list, pick) for pick in picks) if short else picks[0]
+    shown = fewest([curve.loads, near, near[::2]]) if short else curve.loads
+    rows = [_row(curve, at, columns) for at in shown]
     pooled = _POOLED if any(cell.endswith("*") for row in rows for cell in row) else ""
     title = "; ".join(filter(None, (curve.name, pooled)))
     return Table(["offered, %", "IOPS", *whose, "service p99, ms"], rows, title=title)

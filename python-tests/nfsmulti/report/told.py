@@ -246,32 +246,27 @@ def _knees(run: Run, shown: Knees) -> Table:
     """Lay some counts of each curve out below each other, as many as there is room for."""
     drawn, unit = run.curves(shown.along), shown.measure(run)
     rate, told = run.measure(unit), run.varying([n for n in run.story.factors if n != shown.along])
-
-    def rows(pick: Callable[[Curve], Collection[int]]) -> list[list[str]]:
-        return [
-            [
-                run.words({name: curve.levels[name] for name in told}),
-                str(curve.connections(count) or curve.words(count)),
-                texts.measured(cells.sample(curve.at(count), rate)),
-                "1" if count == curve.counts[0] else texts.times(
-                    cells.ratio(curve.at(count), curve.at(curve.counts[0]), rate)),
-                texts.number(cells.pooled_ms(curve.at(count), "p99 ms")),
-                texts.mean(cells.sample(curve.at(count), run.cost)),
-            ]
-            for curve in drawn for count in sorted(pick(curve))
-        ]  # fmt: skip
-
-    few = fewest(
-        partial(rows, pick)
-        for pick in (
-            lambda curve: curve.counts,
-            lambda curve: {curve.counts[0], scaling.chosen(curve), curve.counts[-1]},
-            lambda curve: {scaling.chosen(curve)},
-        )
+    picks: tuple[Callable[[Curve], Collection[int]], ...] = (
+        lambda curve: curve.counts,
+        lambda curve: {curve.counts[0], scaling.chosen(curve), curve.counts[-1]},
+        lambda curve: {scaling.chosen(curve)},
     )
+    few = fewest([(one, at) for one in drawn for at in sorted(pick(one))] for pick in picks)
+    rows = [
+        [
+            run.words({name: curve.levels[name] for name in told}),
+            str(curve.connections(count) or curve.words(count)),
+            texts.measured(cells.sample(curve.at(count), rate)),
+            "1" if count == curve.counts[0] else texts.times(
+                cells.ratio(curve.at(count), curve.at(curve.counts[0]), rate)),
+            texts.number(cells.pooled_ms(curve.at(count), "p99 ms")),
+            texts.mean(cells.sample(curve.at(count), run.cost)),
+        ]
+        for curve, count in few
+    ]  # fmt: skip
     least = extent(str(one.connections(one.counts[0]) or "the fewest") for one in drawn)
     times = f"times {least} connection{'' if least == '1' else 's'}"
-    table = varying(["", "connections", unit, times, "p99, ms", "CPU, µs/op"], few, 1)
+    table = varying(["", "connections", unit, times, "p99, ms", "CPU, µs/op"], rows, 1)
     return table if len(drawn) > 1 else replace(
         table, headings=table.headings[1:], rows=[row[1:] for row in table.rows]
     )  # fmt: skip
