@@ -277,11 +277,14 @@ def write_findings(results: Path = RESULTS) -> Path:
     return file
 
 
+NO_RUN = Summary("", "", "", "", False, "", {}, [])
+
+
 def _findings(found: dict[str, tuple[str, Summary]]) -> Table:
     """Lay every published finding beside that of its reference run, with the verdict."""
     tables = []
     for name, scenario in SCENARIOS.items():
-        folder, summary = found.get(name, ("", pages.nothing(name)))
+        folder, summary = found.get(name, ("", NO_RUN))
         where = _link(folder, name) if folder else name
         judged = pages.findings_table(published(scenario, summary)[0])
         tables.append((where, judged))

@@ -128,11 +128,6 @@ def contents(
     }
 
 
-def nothing(scenario: str) -> Summary:
-    """Return a run of a scenario in which nothing was run."""
-    return Summary(scenario, "", "", "", False, "", {}, [])
-
-
 def _published(story: Story, summary: Summary) -> list[Section]:
     """Return the findings that were published, with the figures that they rest on."""
     findings, rows = published(story, summary)
