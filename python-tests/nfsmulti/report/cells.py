@@ -11,7 +11,7 @@ from pathlib import Path
 
 from nfsmulti import texts
 from nfsmulti.report import measures
-from nfsmulti.report.measures import MEASURES, WAYS, Measure, Take, latency_us, sides
+from nfsmulti.report.measures import MEASURES, PARTS, WAYS, Measure, Take, latency_us, sides
 from nfsmulti.stats import Ratio, Sample, by_repeat, mean_us, merged, percentile_us
 from nfsmulti.summary import Cell, Factor, Summary
 
@@ -189,26 +189,6 @@ def cpu_measure(run: Iterable[Cell]) -> Measure:
     return measures.MACHINE_CPU if any(map(measures.MACHINE_CPU, run)) else measures.JOBS_CPU
 
 
-_LOOPBACK = re.compile(r"//(127\.|\[::1\])")
-
-
-def client_cpu(summary: Summary) -> tuple[str, Take]:
-    """Return whose CPU time per I/O is the client's alone, and how it is taken.
-
-    A mount works beside fio's jobs, which are no measure of it where a server shares its machine.
-    """
-
-    def of_jobs(cell: Cell) -> float | None:
-        return None if cell.factors.get("client") == "mount" else measures.JOBS_CPU(cell)
-
-    place, pool = summary.place, str(summary.place.get("pool"))
-    shared = place.get("own_server") or summary.beside_clients or _LOOPBACK.search(pool)
-    if place.get("kind") != "pool" or shared:
-        return "fio's jobs", of_jobs
-    cost = cpu_measure(summary.done)
-    return "its whole machine" if cost is measures.MACHINE_CPU else "fio's jobs", cost
-
-
 # The part of the processors from which on other programs' work is told, and a reason for doubt.
 DISTURBED = 0.1
 # The part of a run's cells that are disturbed, from which on that holds for the run.
@@ -249,8 +229,7 @@ def parts(found: Iterable[Cell]) -> dict[str, Counter[int]]:
     told = [cell.parts for cell in found]
     if not told or None in told:
         return {}
-    names = ("lag", "service", "wake_up")
-    return {name: merged(getattr(one, name) for one in told) for name in names}
+    return {name: merged(getattr(one, name) for one in told) for name in PARTS}
 
 
 def wake_up(found: Collection[Cell]) -> str:
@@ -263,10 +242,7 @@ def mounted(found: Collection[Cell]) -> str:
     """Say how long mounts' calls took, "READ mean: lag 0.1 ms, …"; "" unless all cells know."""
     said = []
     for way in WAYS:
-        each = {
-            name: sample(found, MEASURES[f"{way} {name} ms"])
-            for name in ("lag", "service", "wake-up")
-        }
+        each = {name: sample(found, MEASURES[f"{way} {name} ms"]) for name in PARTS.values()}
         words = [
             f"{name} {texts.number(one.median)} ms"
             for name, one in each.items()

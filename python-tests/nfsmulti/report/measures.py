@@ -142,7 +142,8 @@ def _waited(cell: Cell) -> float | None:
     return found.waited_s[-1] if found and 0 < found.new <= len(found.waited_s) else None
 
 
-_PARTS = (("lag", "lag"), ("service", "service"), ("wake_up", "wake-up"))
+# What a response is made of, and what these parts are called.
+PARTS = {"lag": "lag", "service": "service", "wake_up": "wake-up"}
 # In the order of the columns.
 MEASURES = {one.name: one for one in (
     *_each("MB/s", "bandwidth", lambda found: sum(s.bytes_per_s for s in found) / 1e6 or None),
@@ -183,7 +184,7 @@ MEASURES = {one.name: one for one in (
     *(Measure(f"response p{at} ms", f"response, p{at}", functools.partial(_response, at))
       for at in (50, 99)),
     *(Measure(f"{words} p{at} ms", f"{words}, p{at}", _waits("parts", name, at))
-      for name, words in _PARTS[1:] for at in (50, 99)),
+      for name, words in [*PARTS.items()][1:] for at in (50, 99)),
     Measure("clients served", "clients that are served", _of("clients", "served")),
     Measure("slowest client %", "operations of the slowest client, of the mean of all",
             lambda cell: 100 * cell.clients.slowest if cell.clients else None),
@@ -195,7 +196,8 @@ MEASURES = {one.name: one for one in (
     *(Measure(f"{way} {name}", f"{way} {name} of mounts", take)
       for way in WAYS for name, take in (
           ("calls", _of_mounts(way, "calls")),
-          *((f"{words} ms", _of_mounts(way, f"{name}_mean_us", 1000)) for name, words in _PARTS))),
+          *((f"{words} ms", _of_mounts(way, f"{name}_mean_us", 1000))
+            for name, words in PARTS.items()))),
 )}  # fmt: skip
 MB_PER_S, IOPS, P99 = (MEASURES[name] for name in ("MB/s", "IOPS", "p99 ms"))
 JOBS_CPU, MACHINE_CPU, SERVER_CPU = (

@@ -12,7 +12,7 @@ from nfsmulti import texts
 from nfsmulti.report import cells, charts, loads, measures
 from nfsmulti.report.answer import MOST_ROWS, Answer, fewest
 from nfsmulti.report.loads import Curve
-from nfsmulti.report.measures import MEASURES, Take
+from nfsmulti.report.measures import MEASURES, PARTS, Take
 from nfsmulti.report.story import Plot, Section, Told
 from nfsmulti.stats import Sample, mean_us, merged
 from nfsmulti.summary import Cell, Summary
@@ -28,7 +28,6 @@ _POOLED = "*: all repeats together, since one has too few I/Os"
 _ROOM = 1.5  # times the highest, and below the lowest, of a logarithmic plot
 _X = "IOPS that were reached"
 _REPEATS = "lines go through the medians of the repeats, which are dots"
-_PARTS = {"lag": "lag", "service": "service", "wake_up": "wake-up"}
 _Lines = Mapping[str, Sequence[tuple[float, Sample]]]
 _SPLIT = (
     "The kernel's receive stamps split it further: service then ends when this client's kernel has"
@@ -308,7 +307,7 @@ def _fit(axes: "charts.Axes", lines: _Lines, slo: Slo | None = None) -> None:
 
 def _parts_plot(curve: Curve) -> list[Plot]:
     """Draw what the mean response is made of; without stamps service ends with the I/O."""
-    lines = {words: _points(curve, _mean(part)) for part, words in _PARTS.items()}
+    lines = {words: _points(curve, _mean(part)) for part, words in PARTS.items()}
     if len(lines["service"]) < 2:
         return []
     title = f"What the response is made of{curve.name and f': {curve.name}'}"

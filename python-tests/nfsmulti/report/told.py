@@ -2,6 +2,7 @@
 """One report for every story: its tables, plots, published figures and findings, from its data."""
 
 import itertools
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -54,8 +55,16 @@ class Run:
 
     @cached_property
     def client_cpu(self) -> tuple[str, Take]:
-        """Whose CPU time per operation is the client's, and how it is taken."""
-        return cells.client_cpu(self.summary)
+        """Whose CPU time per operation is the client's alone, and how it is taken.
+
+        A mount works beside fio's jobs, which are no measure of it where a server shares its
+        machine.
+        """
+        place, pool = self.summary.place, str(self.summary.place.get("pool"))
+        shared = place.get("own_server") or self.summary.beside_clients or _LOOPBACK.search(pool)
+        if shared or not self.own:
+            return "fio's jobs", _of_jobs
+        return "its whole machine" if self.cost is measures.MACHINE_CPU else "fio's jobs", self.cost
 
     @cached_property
     def figures(self) -> Mapping[str, Take]:
@@ -209,6 +218,13 @@ class Run:
         found, each = cells.by_count(self.at(levels), along), self.names.get(along, "")
         take = self.measure(measure)
         return Curve(levels, found, self.link(levels), along, take, measure, each)
+
+
+_LOOPBACK = re.compile(r"//(127\.|\[::1\])")
+
+
+def _of_jobs(cell: Cell) -> float | None:
+    return None if cell.factors.get("client") == "mount" else measures.JOBS_CPU(cell)
 
 
 _Given = TypeVar("_Given")
