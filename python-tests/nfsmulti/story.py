@@ -264,8 +264,6 @@ class Claim:
 
 Laid = Grid | Ends | Knees
 Shown = Lines | Bars | Percentiles
-# What cannot be said with these: a function of few lines in the story.
-Plugin = Callable[["Run"], "Sequence[Section]"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,9 +274,9 @@ class Story:
     the docstring, and `name` the file's. `names` is what levels are called, and each level of a
     factor, such as "{} KiB reads". `stands` has levels that stand for any other: a user's own pool
     for each place of a lab. `figures` are the story's own, or instead of others. `caveats`, `more`
-    and `findings` add what a story alone has. `any_factors`: it tells further factors itself.
-    `tell` stands for all that is said before what was published; `over_time` chooses the cells that
-    are drawn so.
+    and `findings`, functions of few lines, add what a story alone has. `any_factors`: it tells
+    further factors itself. `tell` stands for all that is said before what was published;
+    `over_time` chooses the cells that are drawn so.
 
     `job` returns what fio runs at a combination: at each, or at those that `combinations` returns,
     of which some may have those of `of_some`, too. A level that it gives itself is what pages call
@@ -297,7 +295,7 @@ class Story:
     table: Laid | Callable[[Run], Laid] = Grid({}, ())
     caveats: Callable[[Run], Sequence[str]] = lambda _: ()
     plots: Sequence[Shown] | Callable[[Run], Sequence[Shown]] = ()
-    more: Plugin = lambda _: ()
+    more: Callable[[Run], Sequence[Section]] = lambda _: ()
     beside: Sequence[Beside] | Callable[[Run], Sequence[Beside]] = ()
     claims: Iterable[Claim] | Callable[[Run], Iterable[Claim]] = ()
     findings: Callable[[Run], Iterable[Finding]] = lambda _: ()

@@ -282,10 +282,8 @@ def _knees(run: Run, shown: Knees) -> Table:
     ]  # fmt: skip
     least = extent(str(one.connections(one.counts[0]) or "the fewest") for one in drawn)
     times = f"times {least} connection{'' if least == '1' else 's'}"
-    table = varying(["", "connections", unit, times, "p99, ms", "CPU, µs/op"], rows, 1)
-    return table if len(drawn) > 1 else replace(
-        table, headings=table.headings[1:], rows=[row[1:] for row in table.rows]
-    )  # fmt: skip
+    headings, named = ["", "connections", unit, times, "p99, ms", "CPU, µs/op"], len(drawn) > 1
+    return varying(headings[not named :], [row[not named :] for row in rows], 1)
 
 
 def _grid(run: Run, shown: Grid) -> Table:
