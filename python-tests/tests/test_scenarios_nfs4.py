@@ -392,11 +392,13 @@ def test_an_open_that_is_refused_for_ever_ends_the_job(
 
 
 def test_soft_goes_on_after_a_call_that_was_given_up(scenario: Scenarios) -> None:
-    """Its slot is in doubt, and so another session takes over."""
+    """Its slot is in doubt, and so another session takes over. Each such time is told of once."""
     soft = {"timeo": 4, "retrans": 0, "soft": True, "goes_on": True, "depth": 1}
-    ran = scenario(on(Nfs4.READ, UNHEARD, last=4), version=4, reads=True, **soft, error="ETIMEDOUT")
+    times = on(Nfs4.READ, UNHEARD, last=4), on(Nfs4.READ, UNHEARD, after=8, last=10)
+    ran = scenario(*times, version=4, reads=True, **soft, error="ETIMEDOUT")
     assert len({call.session for call in ran.calls(Nfs4.READ)}) > 1
     assert ran.calls(Nfs4.READ)[-1].answered
+    assert ran.said("no answer within 0.4 s") == 2
 
 
 def test_soft_waits_for_a_server_that_is_still_at_a_call(scenario: Scenarios) -> None:
