@@ -535,10 +535,15 @@ _FAIL = {
         error=errno.EEXIST, says=("create of entry 5", _THERE),
     ),
     # One that is put off was not carried out.
-    "others' file, an OPEN put off, v4": case(
-        on(Nfs4.OPEN, Answer(act=False, status=Status4.DELAY), nth=6), **_20,
-        files={"tree/d0/e5": b""}, version=4, error=errno.EEXIST, says=_THERE,
-    ),
+    **{
+        f"others' file, put off, {later.name}": case(
+            on(operation, Answer(act=False, status=later), nth=6), **_20,
+            files={"tree/d0/e5": b""}, version=version, error=errno.EEXIST, says=_THERE,
+        )
+        for version, operation, later in (
+            (3, Nfs.CREATE, Status.JUKEBOX), (4, Nfs4.OPEN, Status4.DELAY),
+        )
+    },
     # And whose compound went well, as its last operation did.
     "a server that goes on behind a failure": case(
         terms=partial(Terms, goes_on=True), version=4, **_20, files=_made(20),
