@@ -320,10 +320,13 @@ def test_a_renewal_that_is_refused_is_told(job: Run) -> None:
 
 
 def test_calls_beyond_the_slots_wait_and_that_is_told(job: Run) -> None:
-    ran = job(version=4, terms=partial(Terms, slots=2), rw="read", size="4m")
+    """Of all connections together: 960 READs of the first one, and 64 of the last."""
+    spread = {"nconnect": 2, "spread": "stripe", "stripe_size": "3840k"}
+    ran = job(version=4, terms=partial(Terms, slots=2), rw="read", size="4m", **spread)
     waited = [line for line in ran.said() if "the server grants a session 2 slots" in line]
     assert len(waited) == 2, "the job, and before it the lay-out"
     assert all(line.startswith("nfsmulti: job: ") for line in waited)
+    assert int(waited[1].split(" times")[0].split()[-1]) > 960 // 2  # two at once have slots
     assert {call.slot for call in ran.calls(Nfs4.SEQUENCE)} == {0, 1}
 
 
