@@ -132,6 +132,29 @@ def test_all_cryptography_is_timed(
     assert line.crypto_ms / calls == pytest.approx(_PIECES[flavor], abs=0.1)
 
 
+_THE_50TH_FAILS = """\
+int gnutls_cipher_encrypt2(void *cipher, const void *from, size_t length, void *to, size_t room)
+{
+	void *gnutls = dlopen("libgnutls.so.30", RTLD_NOW | RTLD_NOLOAD);
+	__typeof__(&gnutls_cipher_encrypt2) real = dlsym(gnutls, "gnutls_cipher_encrypt2");
+	static int calls;
+
+	return ++calls == 50 ? -1 : real(cipher, from, length, to, room);
+}
+"""
+
+
+@pytest.mark.skipif(
+    "sha_ni" not in Path("/proc/cpuinfo").read_text(), reason="calls do not wait for a second one"
+)
+def test_what_is_not_encrypted_is_not_sent(kerberos: Lab, engine: Engine, tmp_path: Path) -> None:
+    """A call that waits for another one ends with the flush. It goes over another connection."""
+    fio = Fio(preloaded(engine, tmp_path, _THE_50TH_FAILS))
+    client = Client(kerberos, FioRunner(fio, "", tmp_path), tmp_path)
+    (line,) = client.well(**_VERIFIED | {"iodepth": 1, "nconnect": 1}, security="krb5p").stats
+    assert line.reconnects == 1
+
+
 def test_many_clients_within_tls(client: Client, kerberos: Lab, tmp_path: Path) -> None:
     """Each has a handshake and a context of its own, of one principal, and a record at the server.
 
