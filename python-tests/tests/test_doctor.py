@@ -504,6 +504,12 @@ def test_what_could_not_be_asked() -> None:
     assert found.status == 0
 
 
+def test_an_export_that_takes_auth_none_takes_any_flavor() -> None:
+    with ScriptedServer(export=Export(flavors=(_NONE,))) as server:
+        found = _examine_here(server.url())
+    assert (found.about(": takes ").split(": ")[-1], found.status) == ("takes none; no TLS", 0)
+
+
 def test_what_is_wrong_with_tickets_is_told(realm: Lab) -> None:
     """In the engine's words, which say what to do. It hides nothing: all else is asked without."""
     path = realm.path(0, export=SECRET.name, version="4.1")

@@ -189,7 +189,8 @@ def test_a_command_asks_for_the_packages_of_its_servers(machine: Machine, tmp_pa
         once = " ".join(dict.fromkeys(packages.split()))
         assert done.stderr.endswith(f" --no-install-recommends {once}\n"), words
     file.write_text('pool = "nfs://nas/export"')
-    for words in ("run dd --pool=nfs://nas/export", f"run dd --config={file}"):
+    mounted = "run connections --pool=nfs://nas/export --mounts"  # on this machine, in no guest
+    for words in ("run dd --pool=nfs://nas/export", f"run dd --config={file}", mounted):
         assert "apt-get install" not in machine.run(*words.split()).stderr, words
     machine.program("unshare", "exit 1")
     assert _MEMORY_LAB_PACKAGES in machine.run("lab", "run", "--", "true").stderr

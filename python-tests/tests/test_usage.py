@@ -171,3 +171,5 @@ def test_a_lab_refuses_what_its_options_exclude() -> None:
     for more in ({"size": "1g"}, {"exports": (Export("export"), Export("ro"))}):
         with pytest.raises(HarnessError, match="leave out --ro and --size"):
             LabConfig(1, memory=True, **more)
+    with pytest.raises(HarnessError, match="leave out --instances=one"):
+        LabConfig(2, local=True, one_server=True)
