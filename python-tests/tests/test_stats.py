@@ -33,6 +33,7 @@ def test_mean_variation_and_interval() -> None:
     """One value has no variation, and two have no interval."""
     one = _sample(2, 4, 4, 4, 5, 5, 7, 9)  # mean 5, sum of squares 32, s² = 32/7
     assert one.mean == 5
+    assert one.median == 4  # the lower of the two in the middle, which was measured
     assert one.cv_percent == pytest.approx(100 * math.sqrt(32 / 7) / 5)
     # t(0.975, 2) = 4.302653, s = 1, standard error 1/√3.
     half = 4.302653 / math.sqrt(3)
