@@ -145,6 +145,11 @@ def test_a_cell_that_ran_once_does_not_tell_how_repeats_differ() -> None:
     ratio = together(pairs(a, b), Figure.THROUGHPUT)
     assert ratio
     assert ratio.value == pytest.approx(math.sqrt(2))  # 1 of the one cell, and 2 of the other
+    repeated = [block(repeat, 1, n=0) for repeat in (1, 2, 3)]
+    a, b = (dataclasses.replace(dd(1), cells=[*repeated, block(1, rate, n=1)]) for rate in (1, 4))
+    ratio = together(pairs(a, b), Figure.THROUGHPUT)
+    assert ratio
+    assert ratio.value == pytest.approx(1)  # of the cell that has an interval alone
 
 
 def test_cells_are_told_in_the_order_of_their_names() -> None:
