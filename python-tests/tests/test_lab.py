@@ -288,6 +288,14 @@ def test_a_lab_without_namespaces_serves_this_machine_alone(engine: Engine) -> N
     assert "Access_Type = NONE; CLIENT { Clients = 127.0.0.0/8;" in done.stdout
 
 
+def test_each_path_asks_for_the_labs_security() -> None:
+    paths = ("nfs://10.0.0.1/export", "nfs://10.0.0.2/export?version=4.1")
+    owner = Identity.of(os.getpid())
+    lab = LabState("abc", owner, pools={"lab": ",".join(paths)}, options={"security": "krb5p"})
+    asking = f"{paths[0]}?sec=krb5p,{paths[1]}&sec=krb5p"
+    assert lab.asking().pools == {"lab": asking}
+
+
 def test_a_lab_that_is_starting_is_not_chosen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
