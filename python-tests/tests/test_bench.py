@@ -43,6 +43,7 @@ from nfsmulti.run.cell import run_cell
 from nfsmulti.run.plan import PlannedCell
 from nfsmulti.scenario import CellSpec
 from nfsmulti.screen import laid_out
+from nfsmulti.stats import Ratio
 from nfsmulti.summary import Cell, Summary
 from nfsmulti.texts import Table
 
@@ -111,6 +112,14 @@ def test_a_bench_mount_of_an_earlier_version_has_its_page(tmp_path: Path) -> Non
     dataclasses.replace(run, scenario="mount", cells=found).save(tmp_path)
     said = " ".join(pages.write(tmp_path)[1].split())
     assert re.match(r"\d+ % of the CPU per operation of fio's io_uring engine, 4k writes", said)
+
+
+def test_less_cpu_is_better_and_fewer_iops_are_worse() -> None:
+    half, unsure = Ratio(0.5, 0.4, 0.6), Ratio(0.5, 0.2, 1.1)
+    said = [
+        cost._says(one, more_is_better=iops) for one in (half, unsure) for iops in (False, True)
+    ]
+    assert said == ["better", "worse", "", ""]
 
 
 # --- tables ---
