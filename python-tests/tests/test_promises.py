@@ -172,9 +172,8 @@ def test_the_runtime_ends_a_hard_job_within_5_seconds(
     """A server that is there and answers nothing is given longer: until a signal."""
     with _hanging(client, name, runtime=1) as (process, hangs):
         eventually(hangs)
-        assert process.wait(1.3) is None
+        assert process.wait(2.3) is None
         if name == "silent":
-            assert process.wait(1.0) is None
             process.signal(signal.SIGINT)
         with within(5.0):
             process.wait(SECONDS)
