@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,6 +28,25 @@
 		__typeof__(b) max_b_ = (b);        \
 		max_a_ > max_b_ ? max_a_ : max_b_; \
 	})
+
+/*
+ * Steps over `length` bytes of spans[first …), which have so many: what a send has taken. Returns
+ * the first span that has bytes left.
+ */
+static inline uint32_t iovec_skip(struct iovec *spans, uint32_t first, size_t length)
+{
+	while (length) {
+		struct iovec *span = &spans[first];
+		size_t part = min_of(length, span->iov_len);
+
+		span->iov_base = (uint8_t *)span->iov_base + part;
+		span->iov_len -= part;
+		length -= part;
+		if (!span->iov_len)
+			first++;
+	}
+	return first;
+}
 
 /* The modes of files and directories that are created. */
 enum { FILE_MODE = 0644, DIRECTORY_MODE = 0755 };

@@ -209,21 +209,6 @@ uint64_t stream_sent(const struct rpc_channel *channel)
 	return stream_of(channel)->sent;
 }
 
-static void drop_spans(struct stream *stream, size_t length)
-{
-	stream->sent += length;
-	while (length) {
-		struct iovec *span = &stream->buffers->spans[stream->first];
-		size_t part = min_of(length, span->iov_len);
-
-		span->iov_base = (uint8_t *)span->iov_base + part;
-		span->iov_len -= part;
-		length -= part;
-		if (!span->iov_len)
-			stream->first++;
-	}
-}
-
 /* Turns errors that only mean "try again later" into 0. */
 static int no_failure(ssize_t error)
 {
@@ -237,14 +222,16 @@ int stream_flush(struct rpc_channel *channel)
 	if (stream->no_memory)
 		return -ENOMEM;
 	while (unsent(stream)) {
-		ssize_t length = stream->io->write(stream, &stream->buffers->spans[stream->first],
+		struct iovec *spans = stream->buffers->spans;
+		ssize_t length = stream->io->write(stream, &spans[stream->first],
 						   (int)(stream->last - stream->first));
 
 		if (length < 0)
 			return no_failure(length);
 		channel->counters->sends++;
 		channel->counters->bytes_sent += length;
-		drop_spans(stream, length);
+		stream->sent += length;
+		stream->first = iovec_skip(spans, stream->first, length);
 	}
 	give_back(stream);
 	return 0;

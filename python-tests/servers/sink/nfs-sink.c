@@ -264,20 +264,6 @@ static void add_reply(struct connection *connection)
 	}
 }
 
-static void drop_sent(struct connection *connection, size_t length)
-{
-	while (length) {
-		struct iovec *span = &connection->spans[connection->first];
-		size_t part = min_of(length, span->iov_len);
-
-		span->iov_base = (uint8_t *)span->iov_base + part;
-		span->iov_len -= part;
-		length -= part;
-		if (!span->iov_len)
-			connection->first++;
-	}
-}
-
 /* 0: all is gone, -EAGAIN: the client takes no more now, another negative errno: failed. */
 static int send_replies(struct connection *connection)
 {
@@ -290,7 +276,7 @@ static int send_replies(struct connection *connection)
 
 		if (length < 0)
 			return -errno;
-		drop_sent(connection, length);
+		connection->first = iovec_skip(connection->spans, connection->first, length);
 	}
 	return 0;
 }
@@ -585,9 +571,8 @@ static void parse_stall(const char *text)
 
 static const char about[] =
 	"Serves NFS versions 3 and 4.1 and MOUNT version 3 over TCP on one port of 127.0.0.1, and "
-	"says on "
-	"which: a line of JSON on stdout when it is ready. Any path is exported by MOUNT, /export "
-	"by NFSv4.1; any name exists, and so does the file of any handle.";
+	"says on which: a line of JSON on stdout when it is ready. Any path is exported by MOUNT, "
+	"/export by NFSv4.1; any name exists, and so does the file of any handle.";
 
 static const struct argp_option rows[] = {
 	{"port", 'p', "PORT", 0, "the port for both programs (default 0: one that is free)", 0},
