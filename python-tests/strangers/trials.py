@@ -16,36 +16,26 @@ _SECONDS = 300.0  # what takes longer hangs
 _LINES_MAX = 3
 _BEFORE = 400  # of 2,048 blocks, when the server is killed
 
+_JOB: Options = {"iodepth": 16, "nconnect": 2, "spread": "roundrobin", "hard": 1}
+
 _BLOCKS = 2048
 _WRITE: Options = {
+    **_JOB,
     "filename": "data",
     "rw": "randwrite",
     "bs": "16k",
     "size": f"{_BLOCKS * 16}k",
-    "iodepth": 16,
-    "nconnect": 2,
-    "spread": "roundrobin",
     "verify": "crc32c",
     "verify_state_save": 0,
     "fsync": 64,
     "end_fsync": 1,
-    "hard": 1,
 }
 _CLIENTS = 64
 _MANY: Options = {**_WRITE, "nconnect": None, "nclients": _CLIENTS, "iodepth": _CLIENTS}
 _RESTART: Options = {**_WRITE, "rate_iops": _BEFORE, "hold_writes": "64m", "trace": 1}
 
 _ENTRIES = 5000
-_METADATA: Options = {
-    "filename": "entries",
-    "metadata": 1,
-    "bs": 1,
-    "size": _ENTRIES,
-    "iodepth": 16,
-    "nconnect": 2,
-    "spread": "roundrobin",
-    "hard": 1,
-}
+_METADATA: Options = {**_JOB, "filename": "entries", "metadata": 1, "bs": 1, "size": _ENTRIES}
 # In this order: a rename is taken back, so that the entries have their first names for the rest.
 _STEPS: dict[str, Options] = {
     "create": {"rw": "write", "meta_write": "create"},
