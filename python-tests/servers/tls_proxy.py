@@ -107,11 +107,6 @@ def forge(client: ssl.SSLSocket) -> None:
     os.write(client.fileno(), FORGED)
 
 
-def close(client: ssl.SSLSocket) -> None:
-    """Send close_notify, and wait for the client's, or for the end."""
-    client.unwrap()
-
-
 _RECORD_SIZE_LIMIT = ctypes.create_string_buffer(struct.pack(">H", 1 << 14), 2)  # the longest
 
 
@@ -169,7 +164,7 @@ class TlsProxy:
     short_records: bool = False  # it takes no others
     early: bytes = b""  # sent along with the handshake; nothing else is then
     closes: Container[int] = ()  # connections by their handshake's number, right after it
-    say: Callable[[ssl.SSLSocket], None] | None = None  # once to each client, before data
+    say: Callable[[ssl.SSLSocket], object] | None = None  # once to each client, before data
     clear: bytearray = field(default_factory=bytearray)  # what came so, beside probes
     handshakes: list[Handshake] = field(default_factory=list)
     probes: int = 0
@@ -273,7 +268,7 @@ class TlsProxy:
                         said = self._say_to(client)
                     _send_at_once(other, data)
 
-    def _say_to(self, client: socket.socket) -> Callable[[ssl.SSLSocket], None] | None:
+    def _say_to(self, client: socket.socket) -> Callable[[ssl.SSLSocket], object] | None:
         say = self.say
         if say and isinstance(client, ssl.SSLSocket):
             say(client)

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import socket
+import ssl
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -32,7 +33,6 @@ from servers.tls_proxy import (
     FORGED,
     Fault,
     TlsProxy,
-    close,
     forge,
     send_long_ticket,
     send_ticket,
@@ -300,7 +300,7 @@ def test_a_server_whose_tls_fails_for_a_while_is_come_back_to(tls: Tls) -> None:
             tls.proxy.fault = None
             tls.shows(tls.made.server)
         all_go_on(process, connections=2, depth=4)
-        tls.proxy.say = close
+        tls.proxy.say = ssl.SSLSocket.unwrap
         all_go_on(process, connections=2, depth=4)
         process.signal(signal.SIGINT)
         stopped_well(tls.fio.finish(process))
