@@ -19,11 +19,11 @@ from run_helpers import SHORT, begun, hanging_run
 
 from nfsmulti import paths
 from nfsmulti.lab import Lab
+from nfsmulti.metadata import OPERATIONS
 from nfsmulti.processes import Completed, run
 from nfsmulti.run import directory, start
 from nfsmulti.run.directory import FILE, Leftover, new_name, run_directory
 from nfsmulti.run.plan import jobfile_jobs
-from nfsmulti.stories.metadata import OPERATIONS
 from nfsmulti.summary import Summary
 from nfsmulti.terminal import Lines
 from servers.scripted import Answer, Nfs, ScriptedServer, Status, on

@@ -21,6 +21,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.export import PathInfo, Usage
 from nfsmulti.fiorun import ConnectionStats, Engine, FioReport
 from nfsmulti.kept.pairs import why_not
+from nfsmulti.metadata import MOST
 from nfsmulti.pool import CellMounts, mount_ports, mount_source
 from nfsmulti.processes import run
 from nfsmulti.report import cells as cells_of
@@ -34,7 +35,6 @@ from nfsmulti.run.record import one_line
 from nfsmulti.run.watch import fio_options
 from nfsmulti.scenario import CellSpec, Choice, OwnPool, Scale
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.stories.metadata import MOST
 from nfsmulti.summary import Factor, Summary
 from servers.scripted import ScriptedServer
 

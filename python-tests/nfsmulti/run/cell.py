@@ -20,6 +20,7 @@ from nfsmulti import export, fiorun
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Direction, Engine, FioProcess, FioReport, FioResult
 from nfsmulti.hosts import Host
+from nfsmulti.metadata import MOST, size_of
 from nfsmulti.pool import not_in_clear, read_pool
 from nfsmulti.run import clients, live, mountstats, offered, series, watch
 from nfsmulti.run.clients import Restarting
@@ -30,7 +31,6 @@ from nfsmulti.run.record import one_line, waiting_cell
 from nfsmulti.run.watch import Watch
 from nfsmulti.scenario import STAMPS, CellSpec
 from nfsmulti.stats import jain, merged, settled
-from nfsmulti.stories.metadata import MOST, size_of
 from nfsmulti.summary import Cell, Factor, Figures, JobRow, Parts
 
 _POOL_NAME = "mounts"

@@ -6,7 +6,7 @@ import json
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,9 @@ from nfsmulti.run.place import OnPool
 from nfsmulti.run.record import Record, as_planned, called, expected_seconds, waiting_run
 from nfsmulti.scenario import OWN_SERVER, Choice
 from nfsmulti.screen import Screen
-from nfsmulti.stories import security
+from nfsmulti.stories import SCENARIOS
 from nfsmulti.stories.clients import MOST_UNASKED
 from nfsmulti.stories.connections import WORKLOADS
-from nfsmulti.stories.metadata import OPERATIONS
 from nfsmulti.texts import counted, duration_text
 
 _out = Screen(soft_wrap=True)
@@ -34,11 +33,6 @@ _INTERRUPTED = 130
 # What a user gives of a request as it is, by its names in both.
 _AS_GIVEN = ("pool", "repeat", "quick", "label", "seed", "hosts", "server_command")
 _OF_POOLS = ("hosts", "server_command")
-# Those that may run several workloads.
-_WORKLOADS: Mapping[str, Collection[str]] = {
-    "metadata": OPERATIONS,
-    "security": security.WORKLOADS,
-}
 # What says nothing of the run itself.
 _BESIDE = ("resume", "results", "line", "as_json")
 
@@ -158,8 +152,10 @@ def _workloads(scenario: str, given: tuple[str, ...]) -> tuple[str, ...]:
     """Check --workload: one name of connections, several of others, or job files of latency."""
     if scenario == "latency":
         return tuple(map(job_of, given))
-    known = _WORKLOADS.get(scenario, WORKLOADS)
-    if not {*given} <= {*known} or (len(given) > 1 and scenario not in _WORKLOADS):
+    varied = [one.levels for one in SCENARIOS[scenario].factors.values() if one.asked == "workload"]
+    several = [names for names in varied if not callable(names) and len(names) > 1]
+    known = [*map(str, several[0])] if several else [*WORKLOADS]
+    if not {*given} <= {*known} or (len(given) > 1 and not several):
         raise HarnessError(f"--workload {','.join(given)}: give {' or '.join(known)}")
     return given
 

@@ -10,41 +10,22 @@ filecreate, filestat and filedelete make one system call at a time in each of 1 
 
 from functools import partial
 
-from nfsmulti import texts
+from nfsmulti import metadata, texts
 from nfsmulti.lab import LabConfig
+from nfsmulti.metadata import MOST, OPERATIONS, size_of
 from nfsmulti.report import scaling
 from nfsmulti.report.story import Section
 from nfsmulti.report.told import Run
 from nfsmulti.scenario import CellSpec, GuestPlace
 from nfsmulti.story import At, Column, Factor, Grid, Levels, Lines, Options, Story
 
-OPERATIONS: dict[str, Options] = {
-    "create": {"meta_write": "create"},
-    "getattr": {"meta_read": "getattr"},
-    "lookup": {"meta_read": "lookup"},
-    "remove": {"meta_write": "remove"},
-}
-PEERS = {"create": "filecreate", "lookup": "filestat", "remove": "filedelete"}  # fio's engines
-_ENTRIES = {"create": "makes", "remove": "removes"}  # what an operation does to them, or uses them
-_MANY = {"create": "creates", "getattr": "GETATTRs", "lookup": "LOOKUPs", "remove": "removes"}
-ENGINE = "engine"
-MOST = 1 << 20  # entries of a cell that makes them; those that it has no time for are not made
+OWN: Levels = {"client": "engine"}
 _DEPTH = 32
 _PEER_JOBS = (1, 4, 16, _DEPTH)  # in the end as many calls under way as the engine has
 # Entries for each second, of all jobs together: asked for again and again, or once by filestat;
 # those of filecreate and filedelete end early where a mount does more.
 _PER_S = {"uses": 2000, "makes": 5000, "removes": 500}
-# Options of the job files that fio's own engines do without.
-_OURS = (
-    "metadata", "meta_read", "meta_write", "tree_depth", "iodepth", "nconnect", "spread",
-    "norandommap", "size", "time_based", "runtime",
-)  # fmt: skip
 _FORGET = "echo 2 >/proc/sys/vm/drop_caches"  # names and attributes (admin-guide/sysctl/vm.rst)
-
-
-def size_of(entries: int) -> Options:
-    """Return the size of a job on so many entries: 1 KiB stands for one, as in fio's logs."""
-    return {"size": f"{entries}k"}
 
 
 def _usual(depths: list[int]) -> int:
@@ -59,44 +40,34 @@ def _combinations(at: At) -> list[Levels]:
     counts += [(_usual(depths), number) for number in connections[1:]]
     found: list[Levels] = []
     for operation in map(str, at.all("operation")):
-        known: Levels = {"operation": operation, "client": ENGINE, "jobs": 1}
+        known: Levels = {**OWN, "operation": operation, "jobs": 1}
         found += [{**known, "depth": each, "nconnect": number} for each, number in counts]
-        if at.scale.choice.mounts and operation in PEERS:
-            alone: Levels = {"client": PEERS[operation], "depth": 1, "nconnect": min(connections)}
+        if at.scale.choice.mounts and (peer := OPERATIONS[operation].peer):
+            alone: Levels = {"client": peer, "depth": 1, "nconnect": min(connections)}
             found += [{**known, **alone, "jobs": jobs} for jobs in _PEER_JOBS]
     return found
 
 
 def job(at: At) -> CellSpec:
     """Return a cell of the engine, or of fio's own engine, each of whose jobs has one call."""
-    seconds, entries = at.seconds(1, 10), _ENTRIES.get(at.operation, "uses")
+    seconds, entries = at.seconds(1, 10), OPERATIONS[at.operation].entries
     uses, each = entries == "uses", round(_PER_S[entries] * seconds)
     time: Options = {"runtime": f"{round(1000 * seconds)}ms"}
-    if at.client == ENGINE:
+    if at.client == "engine":
         lasts: Options = {
             "makes": {**time, **size_of(MOST)},
             "uses": {**time, **size_of(each), "time_based": True},
             "removes": {},
         }[entries]
-        options: Options = {
-            "metadata": 1, **OPERATIONS[at.operation], "bs": "1k", "tree_depth": 0,
-            "iodepth": at.depth, "nconnect": at.nconnect, "spread": "roundrobin",
-        }  # fmt: skip
+        options = metadata.by_engine(at.operation, at.depth, at.nconnect)
         fields = {"query": at.query, "paths": 1 if at.scale.choice.mounts else at.pool.urls}
     else:
         lasts = time if entries == "makes" else {}
-        options = {
-            **dict.fromkeys(_OURS), "ioengine": at.client, "numjobs": at.jobs, "bs": "1k",
-            "filesize": "1k", "rw": "read" if uses else "write", "openfiles": 1,
-            "fallocate": "none", "nrfiles": max(1, each // at.jobs),
-        }  # fmt: skip
+        options = metadata.by_peer(at.operation, at.jobs, each)
         mount = at.mount_options().removesuffix(",nconnect=1")  # which older kernels do not know
         fields = {"client": "mount", "mount_options": mount, "prerun": _FORGET * uses}
     file = f"metadata-{'stat' if uses else at.operation}.fio"
     return at.cell(file, options, seconds, lasts, entries=entries, **fields)
-
-
-OWN = {"client": ENGINE}
 
 
 def deep(run: Run) -> Levels:
@@ -130,7 +101,7 @@ def columns(run: Run) -> list[Column]:
 def peer(run: Run, at: Levels) -> Levels:
     """Return the jobs of fio's own engine that do most of an operation on a mount, if any do."""
     same = {"operation": at["operation"], "version": at["version"]}
-    jobs = run.rows("jobs", "nconnect", at={**same, "client": PEERS.get(str(at["operation"]), "")})
+    jobs = run.rows("jobs", "nconnect", at={**same, "client": metadata.operation(at).peer})
     best = jobs.get(run.best("IOPS", jobs))
     return {**best, "depth": 1} if best else {}
 
@@ -165,7 +136,7 @@ def headline(run: Run) -> str:
     if not drawn:
         return run.incomplete("cells of nfsmulti and of a mount")
     rates = [
-        f"{texts.mean(curve.rate(scaling.chosen(curve)))} {_MANY[str(curve.levels['operation'])]}/s"
+        f"{texts.mean(curve.rate(scaling.chosen(curve)))} {metadata.operation(curve.levels).many}/s"
         for curve in drawn
     ]
     depths = texts.ends(map(scaling.chosen, drawn), str)

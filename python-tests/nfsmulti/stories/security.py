@@ -53,13 +53,8 @@ def job(at: At) -> CellSpec:
 def _mounted(cell: CellSpec, at: At) -> CellSpec:
     """Return a cell on a kernel mount of the same flavor, and with as many connections."""
     security = ",".join(cell.query.split("&")[-2:])
-    return at.mounted(
-        cell,
-        "mount",
-        {"client": "mount"},
-        mount_options=f"{at.mount_options()},{security}",
-        optional=f"{cell.optional}, mount",
-    )
+    options, lacking = f"{at.mount_options()},{security}", f"{cell.optional}, mount"
+    return at.mounted(cell, "mount", {"client": "mount"}, mount_options=options, optional=lacking)
 
 
 WORDS = {
