@@ -373,7 +373,8 @@ def _job(runtime: int, latencies: dict[int, int], usr: float, sys: float) -> dic
     count = sum(latencies.values())
     mean = sum(latency * seen for latency, seen in latencies.items()) / count
     clat = {"N": count, "mean": mean, "bins": {str(k): v for k, v in latencies.items()}}
-    read = {"runtime": runtime, "io_bytes": 1000 * count, "total_ios": count, "clat_ns": clat}
+    read = {"runtime": runtime, "io_bytes": 1000 * count, "total_ios": count}
+    read |= {"clat_ns": clat, "lat_ns": clat}
     cpu = {"usr_cpu": usr, "sys_cpu": sys, "job_runtime": runtime}
     return {"error": 0, "read": read, **cpu}
 
@@ -389,6 +390,14 @@ def test_report_sums_jobs_and_merges_percentiles() -> None:
     assert report.latency_percentile("read", 99) == 500
     assert report.latency_percentile("read", 100) == 900
     assert report.cpu_seconds() == pytest.approx(1.25)
+
+
+def test_percentiles_of_a_cell_are_those_that_they_are_called() -> None:
+    """In µs, of fio's ns, each of the last I/O that counts for it."""
+    job = _job(1000, {1000: 500, 2000: 450, 3000: 40, 4000: 9, 9000: 1}, 0, 0)
+    found = cell.figures(FioReport({"jobs": [job]}), "read")
+    assert found
+    assert (found.p50_us, found.p95_us, found.p99_us, found.p999_us) == (1, 2, 3, 4)
 
 
 def test_report_after_messages_and_without_one() -> None:
