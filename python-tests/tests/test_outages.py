@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What is kept of a client's outages, and what a job's last lines tell of all clients.
+"""What is counted of a path's connections, and kept of a client's outages; a job's last lines.
 
 The clock is an argument, in nanoseconds.
 """
@@ -36,6 +36,21 @@ def _kept(lib: CData, outages: CData) -> list[tuple[int, int, int]]:
 
 def _outage(lost: int, answered: int) -> list[_Event]:
     return [("lost", lost), ("up", lost + 1, True), ("answered", answered)]
+
+
+# --- connections together ---
+
+
+def test_each_count_of_a_path_is_that_of_its_connections(testlib: CData) -> None:
+    one, both = zeros("counters"), zeros("counters")
+    names = [
+        name for name, field in ffi.typeof(one[0]).fields if field.type is ffi.typeof("uint64_t")
+    ]
+    for number, name in enumerate(names, 1):
+        setattr(one, name, number)
+        setattr(both, name, 100 * number)
+    testlib.counters_add(both, one)
+    assert [getattr(both, name) for name in names] == [101 * n for n in range(1, len(names) + 1)]
 
 
 # --- one client's ---
