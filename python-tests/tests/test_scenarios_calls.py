@@ -329,6 +329,17 @@ def test_a_reply_to_a_call_of_the_context_before(
     assert (result.contexts, result.retransmissions, result.reconnects) == (2, 0, 0)
 
 
+def test_a_late_reply_moves_no_window_but_that_of_its_own_context(scenario: Scenarios) -> None:
+    """Numbers begin anew with each context: the next one's first call waits longer than it."""
+    late = on(_R, {"delay": 3 * SECOND}, nth=1)
+    forgets = on(_R, {"act": Act.CONTEXTS}, nth=2)
+    longer = on(_R, {"delay": 6 * SECOND}, nth=3)
+    terms: dict[str, object] = {"reads": True, "blocks": 400, "block": 64}
+    result = scenario(late, forgets, longer, depth=16, service=1, **terms).result
+    assert (result.contexts, result.retransmissions) == (2, 0)
+    assert result.took > 6 * SECOND
+
+
 def test_the_time_of_all_contexts_is_told(scenario: Scenarios) -> None:
     """In a simulated network each one after the first takes about as long as the next."""
     forgets: Fate = {"act": Act.CONTEXTS}
