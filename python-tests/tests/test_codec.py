@@ -149,6 +149,11 @@ _CALLS: dict[str, tuple[int, bytes]] = {
     "FSSTAT": (18, xdr(_FILE)),
     "FSINFO": (19, xdr(_FILE)),
 }
+# A file that only this client can have made, and what completes it (3.3.8): mode, and both times.
+_EXCLUSIVE: dict[str, tuple[int, bytes]] = {
+    "CREATE": (8, _PLACE + xdr(2, Hyper(77))),
+    "SETATTR": (2, xdr(_FILE, 1, 0o644, 0, 0, 0, 1, 1, 0)),
+}
 ffi.cdef("uint8_t *nfs3_put_call(struct xdr_out *, const struct meta_arguments *);")
 
 
@@ -165,8 +170,9 @@ def test_calls_for_metadata(testlib: CData) -> None:
     listing = ffi.new("struct listing *", {"cookie": 5, "verifier": b"verifier"})
     asked = zeros("meta_arguments")
     asked.handle, asked.directory, asked.listing = handles[0][0], handles[1], listing
-    asked.name, asked.other, asked.bytes = _NAME, _OTHER, 4096
-    for name, (procedure, arguments) in _CALLS.items():
+    asked.name, asked.other, asked.bytes, asked.verifier = _NAME, _OTHER, 4096, 77
+    for name, (procedure, arguments) in (*_CALLS.items(), *_EXCLUSIVE.items()):
+        asked.exclusive = asked.made = (procedure, arguments) in _EXCLUSIVE.values()
         asked.op = getattr(CONSTANTS, f"META_{name}")
         header = (7, 0, 2, 100003, 3, procedure)
         assert call_sent(testlib, asked) == (header, arguments), name
