@@ -373,7 +373,9 @@ def _job(runtime: int, latencies: dict[int, int], usr: float, sys: float) -> dic
     count = sum(latencies.values())
     mean = sum(latency * seen for latency, seen in latencies.items()) / count
     clat = {"N": count, "mean": mean, "bins": {str(k): v for k, v in latencies.items()}}
-    read = {"runtime": runtime, "io_bytes": 1000 * count, "total_ios": count}
+    read: dict[str, object] = {
+        "runtime": runtime, "io_bytes": 1000 * count, "total_ios": count,
+    }  # fmt: skip
     read |= {"clat_ns": clat, "lat_ns": clat}
     cpu = {"usr_cpu": usr, "sys_cpu": sys, "job_runtime": runtime}
     return {"error": 0, "read": read, **cpu}

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A connection that is lost or silent: when it is replaced, and where the next one comes from."""
 
+import threading
 from pathlib import Path
 from typing import Literal
 
@@ -39,6 +40,29 @@ def test_a_connection_that_brings_bytes_is_kept(job: Run) -> None:
     slow = on(Nfs.READ, Answer(chunk=256, pause=0.15), nth=1)
     ran = job(slow, rw="read", filename="r", iodepth=2, timeo=6, retrans=1)
     assert sum(line.reconnects for line in ran.stats) == 0
+
+
+class _Slowly(threading.Event):
+    """Lets the server read a part ten times a second at most."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return not super().wait(0.1)
+
+
+@pytest.mark.timing
+def test_a_connection_that_takes_bytes_is_kept(job: Run) -> None:
+    """A probe waits behind the data of WRITEs, of which the server takes a part at a time.
+
+    Twice as long as a path without an answer may be silent, the data is on its way.
+    """
+
+    def read_slowly(call: Call) -> Answer | None:
+        slow = call.procedure is Nfs.FSINFO and call.file != ""  # what comes last before the data
+        return Answer(do=lambda server: setattr(server, "reading", _Slowly())) if slow else None
+
+    large: Options = {"bs": "1m", "size": "3m", "iodepth": 3, "timeo": 20, "failover": 1}
+    ran = job(read_slowly, addresses=TWO_ADDRESSES, receive_buffer=64 << 10, **large)
+    assert [line.reissues for line in ran.stats] == [0, 0]
 
 
 # --- failover=1: what needs names; the rest is in test_scenarios_calls.py ---
