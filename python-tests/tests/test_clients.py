@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import needs_privileges
 from engine_helpers import Place, Traced, done, eventually
 from scripted_jobs import (
     BOTH,
@@ -140,6 +141,14 @@ def test_a_user_a_group_and_an_address_are_one_clients_alone(
     }
     names = outcome.calls(Nfs4.LOOKUP, Nfs.LOOKUP)
     assert {call.credentials.uid for call in names} == {uid, uid + 3 * by_user}
+
+
+@pytest.mark.parametrize("named", ["", "uid", "gid"])
+def test_whoever_is_somebody_else_has_none_of_our_groups(job: Run, named: str) -> None:
+    needs_privileges()
+    url = {named: 1234} if named else {}
+    outcome = job(url=url, enter=["setpriv", "--groups", "5,6", "--"], filename="r", **READING)
+    assert {call.credentials.gids for call in outcome.calls(Nfs.READ)} == {() if named else (5, 6)}
 
 
 @pytest.mark.parametrize(
