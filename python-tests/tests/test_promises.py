@@ -309,6 +309,12 @@ _late = partial(case, _LATE_COMMIT, quiet=True, env=_QUICK)
             on(Nfs.READ, Answer(delay=1.0), nth=9), **{**_RUNTIME, **READING}, iodepth=1,
             quiet=True, env=_QUICK,
         ),
+        # 13 s lie between two of them by the job's clock, and 66 s from the first to the last.
+        "READs": case(
+            *(on(Nfs.READ, Answer(delay=1.1 * n), nth=8 + n) for n in range(1, 7)),
+            **{**READING, "runtime": 6, "time_based": 1}, iodepth=6, timeo=6000, quiet=True,
+            env={"NFSMULTI_TEST_CLOCK": "12"},
+        ),
         "CREATE": case(
             on(Nfs.CREATE, Answer(delay=1.0), nth=3), runtime=6, metadata=1, bs=1, size=8,
             iodepth=1, quiet=True, env=_QUICK,
