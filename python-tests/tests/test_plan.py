@@ -92,10 +92,12 @@ def test_order_is_random_and_the_seed_s() -> None:
     assert [cell.id for cell in one] != [cell.id for cell in other]
     assert [cell.order for cell in one] == list(range(1, 3 * len(specs) + 1))
     names = [name_of(spec.factors) for spec in specs]
-    for repeat in (1, 2, 3):
-        there = [name_of(cell.spec.factors) for cell in one if cell.repeat == repeat]
-        assert sorted(there) == sorted(names)
-        assert there != names
+    orders = [
+        [name_of(cell.spec.factors) for cell in one if cell.repeat == repeat]
+        for repeat in (1, 2, 3)
+    ]
+    assert all(sorted(order) == sorted(names) for order in orders)
+    assert len(set(map(tuple, (names, *orders)))) == 4  # each repeat has its own
 
 
 def test_a_dry_run_tells_the_cells_and_writes_nothing(

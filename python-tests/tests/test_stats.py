@@ -313,8 +313,8 @@ def test_percentile_is_the_nearest_rank_of_all_bins(latencies: list[int], percen
 
 
 def test_holm() -> None:
-    # Holm (1979): 0.01 x 4, 0.02 x 3, 0.03 x 2, 0.5 x 1, none below the one before it.
-    assert holm([0.03, 0.01, 0.5, 0.02]) == pytest.approx([0.06, 0.04, 0.5, 0.06])
+    # Holm (1979): 0.01 x 4, 0.025 x 3, 0.03 x 2, 0.5 x 1, none below the one before it.
+    assert holm([0.03, 0.01, 0.5, 0.025]) == pytest.approx([0.075, 0.04, 0.5, 0.075])
     assert holm([]) == []
 
 
