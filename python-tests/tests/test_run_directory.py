@@ -375,7 +375,13 @@ def test_server_that_has_gone_keeps_what_the_last_line_names(tmp_path: Path, exp
         r"nfsmulti-\S+/ stays on the server \(up to \d.*\); remove it with: \S+ clean .*", last
     )
     assert (run_folder / FILE).exists()
-    assert _cleaned(tmp_path).status == 1
+    later, there = run_folder.with_name("zz"), tmp_path / "there"
+    left = Leftover(str(there), new_name(), _MARK, 0)
+    for made in (later, there / left.directory / _MARK):
+        made.mkdir(parents=True)
+    left.save(later)
+    assert _cleaned(tmp_path).status == 1  # whatever the last one came to
+    assert list(there.iterdir()) == []
     away.rename(export)
     assert _cleaned(tmp_path).status == 0
     assert _state(export) == before
