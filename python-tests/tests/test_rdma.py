@@ -81,13 +81,14 @@ _HUGE = Path("/proc/sys/vm/nr_hugepages")
 _BLOCKS: dict[str, tuple[dict[str, Option], str]] = {
     "with the messages": ({"bs": 512, "iodepth": 64, "size": _MIB // 4}, _ONE),
     "by RDMA, in several calls": ({"bs": "4m", "iodepth": 2, "size": "16m"}, _ONE),
-    # XDR pads, and buffers that begin anywhere.
+    # XDR pads, and buffers that begin anywhere. A WRITE of 4001 bytes fits into a message of 4096
+    # by its data alone, but not with the call's head.
     **{
         f"odd, {block}": (
             {"bs": block, "bs_unaligned": 1, "size": 20 * block, "iodepth": 7, "iomem_align": 1},
             _ONE,
         )
-        for block in (1001, 100_001)
+        for block in (1001, 4001, 100_001)
     },
     "shared memory": ({"mem": "shm"}, _ONE),
     "huge pages": ({"mem": "mmaphuge", "hugepage-size": 2 * _MIB, "bs": "256k"}, _ONE),
